@@ -1,0 +1,99 @@
+//! Time as a port: the wall clock for what is written down, the monotonic clock for how long something may take.
+//!
+//! Nothing else in the workspace reads a clock; tests therefore run in the time their computations take.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::BoxFuture;
+
+/// Seconds since the Unix epoch, with fractions: the unit of every time column in `state.db`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub f64);
+
+impl Timestamp {
+    pub fn seconds(self) -> f64 {
+        self.0
+    }
+
+    #[must_use]
+    pub fn plus(self, span: Duration) -> Self {
+        Self(self.0 + span.as_secs_f64())
+    }
+
+    #[must_use]
+    pub fn minus(self, span: Duration) -> Self {
+        Self(self.0 - span.as_secs_f64())
+    }
+
+    /// How much later `self` is than `earlier`; zero when the clock stepped backwards.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::try_from_secs_f64(self.0 - earlier.0).unwrap_or_default()
+    }
+}
+
+/// The clock every crate reads.
+pub trait Clock: Send + Sync + std::fmt::Debug {
+    /// The time of day, which may step.
+    fn now(&self) -> Timestamp;
+
+    /// Time since an arbitrary origin, which never steps.
+    fn monotonic(&self) -> Duration;
+
+    /// Completes once `monotonic` has advanced by `span`.
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// The instant, on the monotonic clock, by which a turn and everything it started must have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Duration);
+
+impl Deadline {
+    pub fn after(clock: &dyn Clock, span: Duration) -> Self {
+        Self(clock.monotonic().saturating_add(span))
+    }
+
+    /// What is left; zero once passed.
+    pub fn remaining(self, clock: &dyn Clock) -> Duration {
+        self.0.saturating_sub(clock.monotonic())
+    }
+
+    pub fn is_past(self, clock: &dyn Clock) -> bool {
+        self.remaining(clock).is_zero()
+    }
+
+    /// The nearer of this deadline and `span` from now, for a step with its own limit.
+    #[must_use]
+    pub fn at_most(self, clock: &dyn Clock, span: Duration) -> Self {
+        self.min(Self::after(clock, span))
+    }
+}
+
+/// Reads the machine's own clocks. It cannot sleep by itself: the runtime's crate wraps it and adds that.
+#[derive(Debug, Clone, Copy)]
+pub struct WallClock {
+    origin: Instant,
+}
+
+impl Default for WallClock {
+    fn default() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "this is the one reader of the clock")]
+        Self {
+            origin: Instant::now(),
+        }
+    }
+}
+
+impl WallClock {
+    pub fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "this is the one reader of the clock")]
+        let now = SystemTime::now();
+        Timestamp(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
+    }
+
+    pub fn monotonic(&self) -> Duration {
+        self.origin.elapsed()
+    }
+}

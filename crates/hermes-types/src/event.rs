@@ -1,0 +1,82 @@
+//! What a running turn tells its surface, and what it asks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CallId, SessionId};
+use crate::model::Delta;
+use crate::tool::{Danger, OutcomeStatus};
+use crate::usage::{Cost, Usage};
+
+/// Something that happened in a turn. Surfaces show as much of it as suits them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    TurnStarted {
+        session: SessionId,
+    },
+    Step {
+        iteration: u32,
+        previous_tools: Vec<String>,
+    },
+    Delta(Delta),
+    /// The text so far is complete; tools come next.
+    SegmentEnded,
+    ToolStarted {
+        id: CallId,
+        name: String,
+        preview: String,
+    },
+    ToolEnded {
+        id: CallId,
+        name: String,
+        status: OutcomeStatus,
+    },
+    Notice {
+        kind: NoticeKind,
+        text: String,
+    },
+    Spent {
+        usage: Usage,
+        cost: Cost,
+    },
+    TurnEnded {
+        session: SessionId,
+    },
+}
+
+/// What a notice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeKind {
+    Lifecycle,
+    ContextPressure,
+    Retry,
+    Sandbox,
+    Learning,
+}
+
+/// Something only a person can answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    Approve { command: String, danger: Danger },
+    Clarify { question: String, choices: Vec<String> },
+    Secret { name: String, prompt: String },
+}
+
+/// The person's answer. `Unavailable` is what a surface without a person gives, and a time-out gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Approval(Approval),
+    Text(String),
+    Secret(crate::Secret),
+    Unavailable,
+}
+
+/// How far an approval reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    Once,
+    Session,
+    Always,
+    Deny,
+}

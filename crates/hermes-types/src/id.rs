@@ -1,0 +1,201 @@
+//! Ids as newtypes, in the formats users already have in their databases and logs.
+
+use std::fmt::{self, Write as _};
+use std::hash::{BuildHasher, RandomState};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! text_ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
+    )*};
+}
+
+macro_rules! row_ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    )*};
+}
+
+text_ids! {
+    /// A conversation: `YYYYMMDD_HHMMSS_` plus 6 hex digits (CLI, library) or 8 (gateway); cron ids start `cron_`.
+    SessionId;
+    /// A tool call, unique within its conversation.
+    CallId;
+    /// What isolates terminal and browser state between concurrent pieces of work.
+    TaskId;
+    /// One run of the loop: what a lease, a deadline and a budget belong to.
+    TurnId;
+    /// Who holds a lease: one running process.
+    HolderId;
+}
+
+row_ids! {
+    /// A stored message, in the order it happened.
+    MessageId;
+    /// A message taken in from outside and not yet answered.
+    InboxId;
+    /// A reply on its way out.
+    OutboxId;
+}
+
+/// Which surface a new session id is for: the length of its tail differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKind {
+    Local,
+    Gateway,
+}
+
+/// A date and time of day in the user's zone, as it appears in ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CivilTime {
+    pub year: i32,
+    pub month: u32,
+    pub day: u32,
+    pub hour: u32,
+    pub minute: u32,
+    pub second: u32,
+}
+
+impl SessionId {
+    pub fn generate(kind: SessionKind, at: CivilTime) -> Self {
+        let CivilTime {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            second,
+        } = at;
+        let tail = random_hex(match kind {
+            SessionKind::Local => 6,
+            SessionKind::Gateway => 8,
+        });
+        Self(format!(
+            "{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}_{tail}"
+        ))
+    }
+}
+
+impl CallId {
+    /// For a provider that gave none.
+    pub fn generate() -> Self {
+        Self(format!("call_{}", random_hex(12)))
+    }
+}
+
+impl TaskId {
+    pub fn generate() -> Self {
+        Self(random_uuid())
+    }
+}
+
+impl TurnId {
+    pub fn generate() -> Self {
+        Self(random_uuid())
+    }
+}
+
+impl HolderId {
+    pub fn generate() -> Self {
+        Self(format!("{}-{}", std::process::id(), random_hex(12)))
+    }
+}
+
+/// Hex digits that are unlikely to repeat. Good for ids, not for secrets: it is the standard library's hash seed.
+pub fn random_hex(digits: usize) -> String {
+    let mut text = String::with_capacity(digits + 16);
+    while text.len() < digits {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{:016x}", RandomState::new().hash_one(0_u8));
+    }
+    text.truncate(digits);
+    text
+}
+
+fn random_uuid() -> String {
+    let hex = random_hex(32);
+    let mut text = String::with_capacity(36);
+    for (at, digit) in hex.chars().enumerate() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(match at {
+            12 => '4',
+            16 => '8',
+            _ => digit,
+        });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: CivilTime = CivilTime {
+        year: 2026,
+        month: 3,
+        day: 5,
+        hour: 9,
+        minute: 15,
+        second: 7,
+    };
+
+    #[test]
+    fn session_ids_have_the_shape_of_their_surface() {
+        let local = SessionId::generate(SessionKind::Local, NOON);
+        let gateway = SessionId::generate(SessionKind::Gateway, NOON);
+        assert!(local.as_str().starts_with("20260305_091507_"));
+        assert_eq!(local.as_str().len(), "20260305_091507_".len() + 6);
+        assert_eq!(gateway.as_str().len(), "20260305_091507_".len() + 8);
+    }
+
+    #[test]
+    fn generated_ids_do_not_repeat() {
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| CallId::generate()).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| id.as_str().len() == "call_".len() + 12));
+    }
+
+    #[test]
+    fn task_ids_are_uuids() {
+        let id = TaskId::generate();
+        let lengths: Vec<_> = id.as_str().split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12]);
+    }
+}

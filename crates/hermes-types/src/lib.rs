@@ -1,0 +1,51 @@
+//! What passes between the steps of a turn, and the ports the steps meet at.
+//!
+//! Holds data and traits only: no I/O, no runtime, no policy. Everything here either crosses a crate border or is
+//! written to disk, so its serialised shape is a contract with existing homes.
+
+mod call;
+mod clock;
+mod envelope;
+mod event;
+mod id;
+mod message;
+mod model;
+mod port;
+mod provenance;
+mod raw;
+mod secret;
+mod tool;
+mod turn;
+mod usage;
+
+use std::future::Future;
+use std::pin::Pin;
+
+pub use call::{CallIds, ToolCall};
+pub use clock::{Clock, Deadline, Timestamp, WallClock};
+pub use envelope::{
+    Attachment, AttachmentKind, Certainty, ChatKind, Envelope, Piece, Place, Receipt, Reply, Sender,
+};
+pub use event::{Answer, Approval, Event, NoticeKind, Question};
+pub use id::{
+    CallId, CivilTime, HolderId, InboxId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId,
+    random_hex,
+};
+pub use message::{Content, FinishReason, Message, Part, Role};
+pub use model::{Completion, Delta, Effort, ModelError, Request};
+pub use port::{
+    Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Environment, Finished, Frontend, Intake,
+    Job, Model, RunError, Spawn, Tool, ToolContext,
+};
+pub use provenance::{ContextItem, Provenance};
+pub use raw::{Fields, Raw};
+pub use secret::Secret;
+pub use tool::{Call, Danger, Outcome, OutcomeStatus, ToolSpec, Verdict};
+pub use turn::{Turn, TurnState};
+pub use usage::{Cost, CostStatus, SpendingCap, Usage};
+
+/// Reaches everything a turn started: model stream, tools, child processes, subagents.
+pub use tokio_util::sync::CancellationToken as Cancel;
+
+/// What every asynchronous port returns: object-safe, sendable, and without a macro.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,143 @@
+//! The ports: object-safe traits at which crates meet without knowing each other.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::envelope::{Envelope, Place, Receipt, Reply};
+use crate::event::{Answer, Event, Question};
+use crate::model::{Completion, Delta, ModelError, Request};
+use crate::tool::{Call, Outcome, ToolSpec};
+use crate::{BoxFuture, Cancel, Deadline};
+
+/// Takes the pieces of an answer as they arrive. Must not block.
+pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta) + Send);
+
+/// Something that answers requests: a provider with its retries and fallbacks, or the offline model.
+pub trait Model: Send + Sync {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Completion, ModelError>>;
+
+    /// The context window in tokens, as far as it is known without asking the network.
+    fn context_window(&self, model: &str) -> u64;
+}
+
+/// Something the model may call.
+pub trait Tool: Send + Sync {
+    fn spec(&self) -> &ToolSpec;
+
+    /// Never fails: a failure is an outcome the model reads.
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome>;
+}
+
+/// What a running tool may reach.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it only borrows ports")]
+pub struct ToolContext<'a> {
+    pub frontend: &'a dyn Frontend,
+    pub cancel: &'a Cancel,
+    pub deadline: Deadline,
+}
+
+/// Where commands run.
+pub trait Environment: Send + Sync {
+    fn run<'a>(
+        &'a self,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>>;
+}
+
+/// A command for an environment.
+#[derive(Debug, Clone, Copy)]
+pub struct Command<'a> {
+    pub shell: &'a str,
+    pub directory: Option<&'a Path>,
+    pub stdin: Option<&'a [u8]>,
+    pub limit: Duration,
+}
+
+/// What a command left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub output: String,
+    pub exit_code: i32,
+}
+
+/// Why a command could not be run at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    #[error("the environment is not available: {0}")]
+    Unavailable(String),
+    #[error("the sandbox refused it: {0}")]
+    Refused(String),
+}
+
+/// A chat platform: translates between its wire and envelopes, nothing else.
+pub trait Channel: Send + Sync {
+    fn platform(&self) -> &str;
+
+    /// Runs until cancelled. `intake` resolves once the envelope is committed; only then may the platform be told.
+    fn listen<'a>(
+        &'a self,
+        intake: &'a dyn Intake,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<(), ChannelError>>;
+
+    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+
+    /// Shows that something is being done; losing it does no harm.
+    fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()>;
+}
+
+/// Takes envelopes in.
+pub trait Intake: Send + Sync {
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>>;
+}
+
+/// What intake did with an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    New,
+    /// Seen before: acknowledge it again, do nothing.
+    Duplicate,
+}
+
+/// Why a platform did not do as asked, named for what the caller can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelError {
+    #[error("try again{}: {reason}", .after.map(|d| format!(" in {} s", d.as_secs())).unwrap_or_default())]
+    Retry { after: Option<Duration>, reason: String },
+    #[error("sign in again: {0}")]
+    Reauthorise(String),
+    #[error("the platform refused it: {0}")]
+    Refused(String),
+}
+
+/// A surface: events go out to it, questions get their answers from it.
+pub trait Frontend: Send + Sync {
+    fn show(&self, event: Event);
+
+    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
+}
+
+/// Starts subagents.
+pub trait Spawn: Send + Sync {
+    fn run<'a>(&'a self, job: Job, cancel: &'a Cancel) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Work handed to a subagent, which shares its parent's deadline and budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub goal: String,
+    pub context: String,
+    pub toolsets: Vec<String>,
+    pub max_iterations: Option<u32>,
+}
+
+/// Sends to a chat by name, for the scheduler and the `send_message` tool.
+pub trait Courier: Send + Sync {
+    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+}

@@ -1,0 +1,94 @@
+//! What a tool looks like to the model, what it is asked, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CallId, SessionId, TaskId};
+use crate::provenance::Provenance;
+use crate::raw::Raw;
+
+/// A tool as it is described to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// A JSON schema, kept in the order it was written so that the prompt prefix never changes.
+    pub parameters: Raw,
+}
+
+/// A call that passed validation: the name is known, the arguments are an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    pub id: CallId,
+    pub name: String,
+    pub arguments: serde_json::Map<String, serde_json::Value>,
+    pub session: SessionId,
+    pub task: TaskId,
+}
+
+/// What the guard decided about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    /// A person has to agree first.
+    Ask(Danger),
+    Deny(Danger),
+}
+
+/// Why a call is not simply run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Danger {
+    /// A stable key, for allow lists.
+    pub key: String,
+    /// What a person reads.
+    pub reason: String,
+}
+
+/// What a call came to. Failure is an answer too: it goes back to the model and never ends the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub content: String,
+    pub status: OutcomeStatus,
+    pub provenance: Provenance,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeStatus {
+    Done,
+    Failed,
+    Cancelled,
+    /// The process died while it ran: it may or may not have happened.
+    Unknown,
+}
+
+impl OutcomeStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Outcome {
+    pub fn done(content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            status: OutcomeStatus::Done,
+            provenance: Provenance::Tool,
+        }
+    }
+
+    /// A failure in the shape the model knows: `{"error": …}`.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        let content = serde_json::json!({ "error": reason.into() }).to_string();
+        Self {
+            content,
+            status: OutcomeStatus::Failed,
+            provenance: Provenance::Tool,
+        }
+    }
+}
