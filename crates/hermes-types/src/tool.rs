@@ -71,6 +71,10 @@ impl OutcomeStatus {
             Self::Unknown => "unknown",
         }
     }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Done, Self::Failed, Self::Cancelled, Self::Unknown].into_iter().find(|status| status.as_str() == text)
+    }
 }
 
 impl Outcome {

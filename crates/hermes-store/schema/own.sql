@@ -1,0 +1,106 @@
+-- Our own tables: the durable steps of a turn. Other programs ignore them, so nothing they need is only here.
+
+CREATE TABLE IF NOT EXISTS hx_meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The newest sessions of one source, without sorting all of them.
+CREATE INDEX IF NOT EXISTS hx_sessions_by_source ON sessions(source, started_at DESC);
+
+-- What a message carries beyond the columns above: its origin where the role does not tell, and unknown fields.
+CREATE TABLE IF NOT EXISTS hx_message_notes (
+    message_id INTEGER PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE,
+    provenance TEXT,
+    extra TEXT
+);
+
+CREATE TABLE IF NOT EXISTS hx_inbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    platform TEXT NOT NULL,
+    platform_key TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    envelope TEXT NOT NULL,
+    state TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    closed_at REAL,
+    note TEXT,
+    UNIQUE (platform, platform_key)
+);
+CREATE INDEX IF NOT EXISTS hx_inbox_waiting ON hx_inbox(conversation, id) WHERE state = 'waiting';
+
+CREATE TABLE IF NOT EXISTS hx_turns (
+    id TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    inbox_id INTEGER,
+    state TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    deadline_at REAL,
+    cap_micro_usd INTEGER,
+    cap_tokens INTEGER,
+    cut_offs INTEGER NOT NULL DEFAULT 0,
+    prefix_hash TEXT,
+    holder TEXT,
+    closed_at REAL,
+    note TEXT
+);
+CREATE INDEX IF NOT EXISTS hx_turns_running ON hx_turns(started_at) WHERE state = 'running';
+CREATE INDEX IF NOT EXISTS hx_turns_session ON hx_turns(session_id);
+
+CREATE TABLE IF NOT EXISTS hx_tool_calls (
+    turn_id TEXT NOT NULL REFERENCES hx_turns(id) ON DELETE CASCADE,
+    call_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    verdict TEXT,
+    started_at REAL NOT NULL,
+    ended_at REAL,
+    status TEXT,
+    handle TEXT,
+    PRIMARY KEY (turn_id, call_id)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS hx_outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    idempotency_key TEXT NOT NULL UNIQUE,
+    platform TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    reply TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    created_at REAL NOT NULL,
+    not_before REAL NOT NULL,
+    closed_at REAL,
+    receipt TEXT,
+    note TEXT
+);
+CREATE INDEX IF NOT EXISTS hx_outbox_open ON hx_outbox(not_before, id) WHERE state IN ('waiting', 'sending');
+
+-- One holder per conversation, whichever process it lives in.
+CREATE TABLE IF NOT EXISTS hx_leases (
+    conversation TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    taken_at REAL NOT NULL,
+    expires_at REAL NOT NULL
+) WITHOUT ROWID;
+
+-- One row per model call. It has no foreign key: what was spent stays spent when a session is deleted.
+CREATE TABLE IF NOT EXISTS hx_usage (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL,
+    session_id TEXT NOT NULL,
+    turn_id TEXT,
+    root_turn_id TEXT,
+    job TEXT,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    micro_usd INTEGER,
+    cost_status TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS hx_usage_at ON hx_usage(at);
+CREATE INDEX IF NOT EXISTS hx_usage_root ON hx_usage(root_turn_id) WHERE root_turn_id IS NOT NULL;

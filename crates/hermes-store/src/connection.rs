@@ -1,0 +1,167 @@
+//! Opening the file: the only place in the workspace that does, and the one that decides how it is accessed.
+//!
+//! Invariant: a connection that leaves this module has foreign keys on, waits at most a second for a lock by itself,
+//! and never follows the file into a state it cannot write back safely.
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Error, Result};
+
+/// Older builds can corrupt a database when a write-ahead log is reset at the wrong moment.
+const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
+
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How the file keeps its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Journal {
+    WriteAheadLog,
+    /// The file system cannot do shared memory; readers and the writer wait for each other.
+    Rollback,
+}
+
+/// Refuses to run on an SQLite that is known to lose data.
+pub(crate) fn check_engine(path: &Path) -> Result<()> {
+    if rusqlite::version_number() >= OLDEST_SAFE_SQLITE {
+        return Ok(());
+    }
+    Err(Error::Unusable {
+        path: path.to_owned(),
+        detail: format!(
+            "this build carries SQLite {}, which can corrupt databases; build with 3.51.3 or newer",
+            rusqlite::version()
+        ),
+    })
+}
+
+/// The connection all writes go through.
+pub(crate) fn open_for_writing(path: &Path) -> Result<(Connection, Journal)> {
+    prepare_file(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = open(path, flags)?;
+    let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(fail)?;
+    let journal = choose_journal(&connection, path)?;
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864;
+             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4000;",
+        )
+        .map_err(fail)?;
+    Ok((connection, journal))
+}
+
+/// A connection that only reads. It sees the last committed state and never holds up the writer.
+pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = open(path, flags)?;
+    let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(fail)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -2000; PRAGMA temp_store = MEMORY;")
+        .map_err(fail)?;
+    Ok(connection)
+}
+
+/// A connection to a file in a place nobody can write to. Correct only while nobody else writes there either.
+pub(crate) fn open_immutable(path: &Path) -> Result<Connection> {
+    let escaped: String = path.to_string_lossy().chars().fold(String::new(), |mut uri, c| {
+        match c {
+            '?' => uri.push_str("%3f"),
+            '#' => uri.push_str("%23"),
+            '%' => uri.push_str("%25"),
+            c => uri.push(c),
+        }
+        uri
+    });
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    open(Path::new(&format!("file:{escaped}?immutable=1")), flags)
+}
+
+/// A new file for its owner alone, with no settings of ours: the target of a copy.
+pub(crate) fn create_plain(path: &Path) -> Result<Connection> {
+    prepare_file(path)?;
+    open(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate is the one that opens SQLite"
+)]
+pub(crate) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    Connection::open_with_flags(path, flags).map_err(|error| Error::from_sqlite(path, &error))
+}
+
+/// Creates the file for its owner alone before SQLite can create it for everybody; the log files follow its mode.
+fn prepare_file(path: &Path) -> Result<()> {
+    match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+    {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            tighten_mode(path);
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::StorageFull => Err(Error::Full {
+            path: path.to_owned(),
+        }),
+        Err(error) => Err(Error::ReadOnly {
+            path: path.to_owned(),
+            detail: error.to_string(),
+        }),
+    }
+}
+
+/// Other programs create the file readable for everyone. Failing to correct that is no reason not to work.
+fn tighten_mode(path: &Path) {
+    let Ok(meta) = fs::metadata(path) else { return };
+    if meta.permissions().mode() & 0o077 != 0
+        && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+    {
+        tracing::debug!(path = %path.display(), %error, "could not restrict the database to its owner");
+    }
+}
+
+fn choose_journal(connection: &Connection, path: &Path) -> Result<Journal> {
+    let asked = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+    match asked {
+        Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(Journal::WriteAheadLog),
+        // The lock is only needed to change the mode; a busy file is already being used in one.
+        Err(error) if matches!(Error::from_sqlite(path, &error), Error::Busy { .. }) => {
+            let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
+            if mode.is_ok_and(|mode| mode.eq_ignore_ascii_case("wal")) {
+                return Ok(Journal::WriteAheadLog);
+            }
+        }
+        Err(error) => {
+            let error = Error::from_sqlite(path, &error);
+            if matches!(
+                error,
+                Error::Damaged { .. } | Error::Full { .. } | Error::ReadOnly { .. }
+            ) {
+                return Err(error);
+            }
+        }
+        Ok(_) => {}
+    }
+    let fallback = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
+    fallback.map_err(|error| Error::from_sqlite(path, &error))?;
+    tracing::warn!(
+        path = %path.display(),
+        "this file system does not support a write-ahead log; using a rollback journal, which is slower"
+    );
+    Ok(Journal::Rollback)
+}

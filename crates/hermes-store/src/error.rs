@@ -1,0 +1,111 @@
+//! What can go wrong with the database, named for what the caller can do about it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use thiserror::Error;
+
+/// Every failure of this crate. Each text names the file and the remedy.
+#[derive(Debug, Clone, Error)]
+pub enum Error {
+    /// Another process held the lock through every retry: the same call may work later.
+    #[error(
+        "{path}: another process is using the database and did not let go in time; nothing was written, try again"
+    )]
+    Busy { path: PathBuf },
+
+    #[error("{path}: the disk is full; nothing was written. Free some space and try again")]
+    Full { path: PathBuf },
+
+    #[error(
+        "{path}: cannot write here ({detail}). Make the folder writable for this user, or point HERMES_HOME at one that is"
+    )]
+    ReadOnly { path: PathBuf, detail: String },
+
+    /// The file itself is broken. It is left as it is.
+    #[error(
+        "{path}: the database is damaged ({detail}). Nothing was changed; `hermes db repair` saves what can be read and keeps the damaged file"
+    )]
+    Damaged { path: PathBuf, detail: String },
+
+    /// The file is a database, but not one we can work with.
+    #[error("{path}: {detail}")]
+    Unusable { path: PathBuf, detail: String },
+
+    #[error("Title '{title}' is already in use by session {session}")]
+    TitleTaken { title: String, session: String },
+
+    #[error("{0}")]
+    NotFound(String),
+
+    /// The store was closed, or its thread died; the log says why.
+    #[error("the database has been closed")]
+    Closed,
+
+    /// Something this crate did not foresee. The transaction was rolled back.
+    #[error("{path}: {detail}")]
+    Other { path: PathBuf, detail: String },
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// What an operation inside the writer or a reader returns; the loop that runs it knows the file's name.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sqlite(rusqlite::Error),
+    Refused(Error),
+}
+
+pub(crate) type Attempt<T> = std::result::Result<T, Fault>;
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Fault {
+    pub(crate) fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Refused(error) => error,
+            Self::Sqlite(error) => Error::from_sqlite(path, &error),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn from_io(path: &Path, error: &std::io::Error) -> Self {
+        let path = path.to_owned();
+        match error.kind() {
+            std::io::ErrorKind::StorageFull => Self::Full { path },
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly {
+                path,
+                detail: error.to_string(),
+            },
+            _ => Self::Other {
+                path,
+                detail: error.to_string(),
+            },
+        }
+    }
+
+    pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let detail = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
+            Some(ErrorCode::DiskFull) => Self::Full { path },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path, detail }
+            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged { path, detail },
+            _ => Self::Other { path, detail },
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A session with everything in it, as other programs read it: one JSON object per session.
+
+use hermes_types::SessionId;
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, params};
+use serde_json::{Map, Value};
+
+use crate::Store;
+use crate::error::Attempt;
+use crate::listing::SessionFilter;
+use crate::pending::Pending;
+use crate::writer::Scope;
+
+impl Store {
+    /// The sessions an export covers, oldest first, tool sessions and archived ones included unless a source is named.
+    pub fn exportable_sessions(&self, filter: SessionFilter) -> Pending<Vec<SessionId>> {
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT id FROM sessions WHERE ?1 IS NULL OR source = ?1 ORDER BY started_at, id",
+            )?;
+            let ids = statement.query_map(params![filter.source], |row| row.get::<_, String>(0))?;
+            Ok(ids
+                .map(|id| id.map(SessionId::new))
+                .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// All columns of a session plus `messages` with all of theirs; `tool_calls` are parsed. `None` if it is gone.
+    pub fn export_session(&self, id: &SessionId) -> Pending<Option<Map<String, Value>>> {
+        let id = id.clone();
+        self.read(move |scope| export(scope, &id))
+    }
+}
+
+fn export(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Map<String, Value>>> {
+    let names = ordered_columns(scope, "sessions")?;
+    let mut statement = scope
+        .connection
+        .prepare_cached(&format!("SELECT {} FROM sessions WHERE id = ?1", quoted(&names)))?;
+    let mut rows = statement.query([id.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let mut session = object(row, &names)?;
+
+    let names = ordered_columns(scope, "messages")?;
+    let mut statement = scope.connection.prepare_cached(&format!(
+        "SELECT {} FROM messages WHERE session_id = ?1 ORDER BY id",
+        quoted(&names)
+    ))?;
+    let mut rows = statement.query([id.as_str()])?;
+    let mut messages = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut message = object(row, &names)?;
+        if let Some(calls) = message.get_mut("tool_calls")
+            && let Some(parsed) = calls.as_str().and_then(|json| serde_json::from_str(json).ok())
+        {
+            *calls = parsed;
+        }
+        messages.push(Value::Object(message));
+    }
+    session.insert("messages".to_owned(), Value::Array(messages));
+    Ok(Some(session))
+}
+
+/// Whatever columns this file has, in the order they were declared.
+fn ordered_columns(scope: &Scope<'_>, table: &str) -> Attempt<Vec<String>> {
+    let mut statement = scope
+        .connection
+        .prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
+    let names = statement.query_map([table], |row| row.get(0))?;
+    Ok(names.collect::<rusqlite::Result<_>>()?)
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| format!("\"{}\"", name.replace('"', "\"\"")))
+        .collect();
+    quoted.join(", ")
+}
+
+fn object(row: &Row<'_>, names: &[String]) -> Attempt<Map<String, Value>> {
+    let mut map = Map::new();
+    for (at, name) in names.iter().enumerate() {
+        let value = match row.get_ref(at)? {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => Value::from(number),
+            ValueRef::Real(number) => Value::from(number),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Value::from(String::from_utf8_lossy(bytes)),
+        };
+        map.insert(name.clone(), value);
+    }
+    Ok(map)
+}

@@ -1,0 +1,159 @@
+//! What has come in and is not yet dealt with. A row here is what an acknowledgement to a platform stands on.
+
+use hermes_types::{Envelope, InboxId, Timestamp};
+use rusqlite::{OptionalExtension, params};
+
+use crate::column;
+use crate::error::{Attempt, Fault};
+use crate::pending::Pending;
+use crate::writer::Durability;
+use crate::{Error, Store};
+
+/// What became of an envelope handed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intake {
+    New(InboxId),
+    /// The platform delivered it before; it is safe to acknowledge again.
+    Duplicate(InboxId),
+}
+
+/// How an inbox row was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// It was answered, or needed no answer.
+    Done,
+    /// It could not be answered, and the user has been told.
+    Reported,
+    /// It waited too long to be run; the user was told in one line.
+    Stale,
+}
+
+impl Closing {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Reported => "reported",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// A message waiting for its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    pub id: InboxId,
+    pub conversation: String,
+    pub envelope: Envelope,
+}
+
+/// How much is waiting, for status displays.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct QueueDepth {
+    pub waiting: u64,
+    pub oldest: Option<Timestamp>,
+}
+
+impl Store {
+    /// Takes a message in. Once this answers, it is on disk, and the platform may be told.
+    pub fn accept(&self, conversation: &str, envelope: Envelope) -> Pending<Intake> {
+        let conversation = conversation.to_owned();
+        self.write(Durability::Disk, move |scope| {
+            let json = serde_json::to_string(&envelope).map_err(|error| not_storable(&error))?;
+            let inserted: Option<i64> = scope
+                .connection
+                .prepare_cached(
+                    "INSERT INTO hx_inbox (platform, platform_key, conversation, envelope, state, received_at)
+                     VALUES (?1, ?2, ?3, ?4, 'waiting', ?5) ON CONFLICT (platform, platform_key) DO NOTHING RETURNING id",
+                )?
+                .query_row(
+                    params![envelope.platform, envelope.platform_key, conversation, json, envelope.received_at.seconds()],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            if let Some(id) = inserted {
+                return Ok(Intake::New(InboxId(id)));
+            }
+            let id = scope
+                .connection
+                .prepare_cached("SELECT id FROM hx_inbox WHERE platform = ?1 AND platform_key = ?2")?
+                .query_row(params![envelope.platform, envelope.platform_key], |row| row.get(0))?;
+            Ok(Intake::Duplicate(InboxId(id)))
+        })
+    }
+
+    /// The waiting messages of one conversation, in the order they came.
+    pub fn waiting(&self, conversation: &str) -> Pending<Vec<Waiting>> {
+        let conversation = conversation.to_owned();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT id, conversation, envelope FROM hx_inbox WHERE state = 'waiting' AND conversation = ?1 ORDER BY id",
+            )?;
+            let mut rows = statement.query([&conversation])?;
+            let mut waiting = Vec::new();
+            while let Some(row) = rows.next()? {
+                waiting.push(Waiting {
+                    id: InboxId(row.get(0)?),
+                    conversation: column::string(row, 1)?,
+                    envelope: read_json(&column::string(row, 2)?)?,
+                });
+            }
+            Ok(waiting)
+        })
+    }
+
+    /// The conversations that have something waiting, the one that waited longest first.
+    pub fn waiting_conversations(&self) -> Pending<Vec<String>> {
+        self.read(|scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT conversation FROM hx_inbox WHERE state = 'waiting' GROUP BY conversation ORDER BY MIN(id)",
+            )?;
+            let names = statement.query_map([], |row| row.get(0))?;
+            Ok(names.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Closes a row; closing it twice changes nothing.
+    pub fn close_inbox(
+        &self,
+        id: InboxId,
+        closing: Closing,
+        note: Option<String>,
+        at: Timestamp,
+    ) -> Pending<()> {
+        self.write(Durability::Disk, move |scope| {
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_inbox SET state = ?2, note = ?3, closed_at = ?4 WHERE id = ?1 AND state = 'waiting'")?
+                .execute(params![id.0, closing.as_str(), note, at.seconds()])?;
+            Ok(())
+        })
+    }
+
+    pub fn inbox_depth(&self) -> Pending<QueueDepth> {
+        self.read(|scope| {
+            let mut statement = scope
+                .connection
+                .prepare_cached("SELECT COUNT(*), MIN(received_at) FROM hx_inbox WHERE state = 'waiting'")?;
+            let mut rows = statement.query([])?;
+            let Some(row) = rows.next()? else {
+                return Ok(QueueDepth::default());
+            };
+            Ok(QueueDepth {
+                waiting: column::count(row, 0)?,
+                oldest: column::real(row, 1)?.map(Timestamp),
+            })
+        })
+    }
+}
+
+/// Reads JSON this crate wrote itself.
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(json: &str) -> Attempt<T> {
+    serde_json::from_str(json).map_err(|error| not_storable(&error))
+}
+
+pub(crate) fn not_storable(error: &serde_json::Error) -> Fault {
+    Fault::Refused(Error::Other {
+        path: "state.db".into(),
+        detail: format!("a queued message cannot be read: {error}"),
+    })
+}

@@ -1,0 +1,320 @@
+//! The full-text index: its layouts, noticing that it is damaged, and rebuilding it a little at a time.
+//!
+//! Invariant: the index never stands between a message and the disk. When it is damaged, it is thrown away in the
+//! same transaction that notices, new messages are indexed at once, and old ones are added in short transactions
+//! between other writes. A row that the rebuild has not reached is never removed from the index, because taking out
+//! what is not in it would damage it again; the conditional triggers below see to that.
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Attempt, Fault};
+use crate::schema;
+
+/// The table every version has.
+const TABLE: &str = "messages_fts";
+
+/// What one step of a rebuild takes on, so that a waiting write is never held up for long.
+const STEP_ROWS: i64 = 400;
+const STEP_BYTES: usize = 512 * 1024;
+
+const META_KEY: &str = "search.rebuild";
+
+/// How the index stores its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Version 6: the text stays in `messages`.
+    External,
+    /// Later versions: the index keeps its own copy of content, tool name and tool calls.
+    Inline,
+}
+
+/// How far a rebuild has come: rows up to `cursor` are in, rows after `target` were never missing.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Rebuild {
+    pub(crate) cursor: i64,
+    pub(crate) target: i64,
+}
+
+/// Whether a rebuild has more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    More,
+    Done,
+}
+
+/// An index as it stands in the file.
+struct Table {
+    name: String,
+    layout: Layout,
+    sql: String,
+}
+
+pub(crate) fn exists(connection: &Connection) -> Attempt<bool> {
+    schema::table_exists(connection, TABLE)
+}
+
+pub(crate) fn rebuild_state(connection: &Connection) -> Attempt<Option<Rebuild>> {
+    if !schema::table_exists(connection, "hx_meta")? {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached("SELECT value FROM hx_meta WHERE key = ?1")?;
+    let value: Option<String> = statement.query_row([META_KEY], |row| row.get(0)).optional()?;
+    Ok(value.and_then(|json| serde_json::from_str(&json).ok()))
+}
+
+pub(crate) fn is_rebuilding(connection: &Connection) -> Attempt<bool> {
+    Ok(rebuild_state(connection)?.is_some())
+}
+
+/// Whether a failure can come from the index rather than from the tables it serves.
+pub(crate) fn may_be_damage(fault: &Fault) -> bool {
+    let Fault::Sqlite(error) = fault else { return false };
+    match error.sqlite_error() {
+        Some(inner) if inner.extended_code == ffi::SQLITE_CORRUPT_VTAB => true,
+        Some(inner) if inner.code == ErrorCode::DatabaseCorrupt => true,
+        _ => {
+            let text = error.to_string();
+            // A constraint of a real table is named in the message; only the index fails with the bare words, when
+            // it flushes at commit into segments it has lost track of.
+            text == "constraint failed"
+                || text.contains(TABLE)
+                || text.contains("vtable constructor failed")
+                || text.contains("fts5")
+        }
+    }
+}
+
+/// Throws every index away and starts them anew, empty, with the rebuild noted. Runs inside a write transaction.
+pub(crate) fn recreate(connection: &Connection) -> Attempt<()> {
+    let mut tables = existing(connection)?;
+    if tables.is_empty() {
+        let sql =
+            format!("CREATE VIRTUAL TABLE {TABLE} USING fts5(content, content=messages, content_rowid=id)");
+        tables.push(Table {
+            name: TABLE.to_owned(),
+            layout: Layout::External,
+            sql,
+        });
+    }
+    for table in &tables {
+        drop_table(connection, &table.name)?;
+        connection.execute_batch(&table.sql)?;
+        create_triggers(connection, table, Triggers::WhileRebuilding)?;
+    }
+    let target: i64 =
+        connection.query_row("SELECT COALESCE(MAX(id), 0) FROM messages", [], |row| row.get(0))?;
+    save(connection, Rebuild { cursor: 0, target })?;
+    if target == 0 {
+        finish(connection)?;
+    } else {
+        tracing::warn!(
+            messages = target,
+            "the search index was missing or damaged; rebuilding it in the background"
+        );
+    }
+    Ok(())
+}
+
+/// Adds the next few rows. Runs inside a write transaction of its own.
+pub(crate) fn step(connection: &Connection) -> Attempt<Progress> {
+    let Some(mut rebuild) = rebuild_state(connection)? else {
+        return Ok(Progress::Done);
+    };
+    let tables = existing(connection)?;
+    let mut rows = connection.prepare_cached(
+        "SELECT id, length(content) + COALESCE(length(tool_calls), 0) FROM messages
+         WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let mut upto = rebuild.target;
+    let mut bytes = 0_usize;
+    let mut taken = 0_i64;
+    let mut found = rows.query([rebuild.cursor, rebuild.target, STEP_ROWS])?;
+    while let Some(row) = found.next()? {
+        upto = row.get(0)?;
+        taken += 1;
+        bytes += usize::try_from(row.get::<_, Option<i64>>(1)?.unwrap_or(0)).unwrap_or(0);
+        if bytes >= STEP_BYTES {
+            break;
+        }
+    }
+    drop(found);
+    let ended = taken < STEP_ROWS && bytes < STEP_BYTES;
+    for table in &tables {
+        fill(connection, table, rebuild.cursor, upto)?;
+    }
+    rebuild.cursor = if ended { rebuild.target } else { upto };
+    if rebuild.cursor >= rebuild.target {
+        finish(connection)?;
+        return Ok(Progress::Done);
+    }
+    save(connection, rebuild)?;
+    Ok(Progress::More)
+}
+
+fn fill(connection: &Connection, table: &Table, after: i64, upto: i64) -> Attempt<()> {
+    let name = &table.name;
+    let sql = match table.layout {
+        Layout::External => format!(
+            "INSERT INTO {name}(rowid, content) SELECT id, content FROM messages WHERE id > ?1 AND id <= ?2"
+        ),
+        Layout::Inline => format!(
+            "INSERT OR REPLACE INTO {name}(rowid, content) SELECT id, {} FROM messages WHERE id > ?1 AND id <= ?2",
+            inline_text("")
+        ),
+    };
+    connection.prepare_cached(&sql)?.execute([after, upto])?;
+    Ok(())
+}
+
+fn finish(connection: &Connection) -> Attempt<()> {
+    for table in existing(connection)? {
+        drop_triggers(connection, &table.name)?;
+        create_triggers(connection, &table, Triggers::Plain)?;
+    }
+    connection.execute("DELETE FROM hx_meta WHERE key = ?1", [META_KEY])?;
+    tracing::debug!("the search index is complete");
+    Ok(())
+}
+
+fn save(connection: &Connection, rebuild: Rebuild) -> Attempt<()> {
+    let json = format!("{{\"cursor\":{},\"target\":{}}}", rebuild.cursor, rebuild.target);
+    connection.execute(
+        "INSERT INTO hx_meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [META_KEY, &json],
+    )?;
+    Ok(())
+}
+
+/// Whether removals and changes must first ask how far the rebuild has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Triggers {
+    Plain,
+    WhileRebuilding,
+}
+
+fn create_triggers(connection: &Connection, table: &Table, kind: Triggers) -> Attempt<()> {
+    let name = &table.name;
+    let sql = match table.layout {
+        Layout::External => {
+            let reached = match kind {
+                Triggers::Plain => String::new(),
+                Triggers::WhileRebuilding => format!(
+                    " WHEN NOT EXISTS (SELECT 1 FROM hx_meta WHERE key = '{META_KEY}'
+                        AND old.id > json_extract(value, '$.cursor') AND old.id <= json_extract(value, '$.target'))"
+                ),
+            };
+            format!(
+                "CREATE TRIGGER {name}_insert AFTER INSERT ON messages BEGIN
+                    INSERT INTO {name}(rowid, content) VALUES (new.id, new.content);
+                 END;
+                 CREATE TRIGGER {name}_delete AFTER DELETE ON messages{reached} BEGIN
+                    INSERT INTO {name}({name}, rowid, content) VALUES ('delete', old.id, old.content);
+                 END;
+                 CREATE TRIGGER {name}_update AFTER UPDATE ON messages{reached} BEGIN
+                    INSERT INTO {name}({name}, rowid, content) VALUES ('delete', old.id, old.content);
+                    INSERT INTO {name}(rowid, content) VALUES (new.id, new.content);
+                 END;"
+            )
+        }
+        // An inline index may be asked to remove what it does not hold, so no condition is needed.
+        Layout::Inline => {
+            let text = inline_text("new.");
+            format!(
+                "CREATE TRIGGER {name}_insert AFTER INSERT ON messages BEGIN
+                    INSERT INTO {name}(rowid, content) VALUES (new.id, {text});
+                 END;
+                 CREATE TRIGGER {name}_delete AFTER DELETE ON messages BEGIN
+                    DELETE FROM {name} WHERE rowid = old.id;
+                 END;
+                 CREATE TRIGGER {name}_update AFTER UPDATE ON messages BEGIN
+                    DELETE FROM {name} WHERE rowid = old.id;
+                    INSERT INTO {name}(rowid, content) VALUES (new.id, {text});
+                 END;"
+            )
+        }
+    };
+    connection.execute_batch(&sql)?;
+    Ok(())
+}
+
+fn inline_text(row: &str) -> String {
+    format!(
+        "COALESCE({row}content, '') || ' ' || COALESCE({row}tool_name, '') || ' ' || COALESCE({row}tool_calls, '')"
+    )
+}
+
+fn existing(connection: &Connection) -> Attempt<Vec<Table>> {
+    let mut statement = connection.prepare(
+        "SELECT name, sql FROM sqlite_master
+         WHERE type = 'table' AND name IN ('messages_fts', 'messages_fts_trigram') AND sql LIKE '%fts5%'",
+    )?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    let mut tables = Vec::new();
+    for row in rows {
+        let (name, sql) = row?;
+        let squeezed: String = sql
+            .chars()
+            .filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'' | '`'))
+            .collect();
+        let layout = if squeezed.to_ascii_lowercase().contains("content=messages") {
+            Layout::External
+        } else {
+            Layout::Inline
+        };
+        tables.push(Table { name, layout, sql });
+    }
+    Ok(tables)
+}
+
+fn drop_triggers(connection: &Connection, table: &str) -> Attempt<()> {
+    for event in ["insert", "delete", "update"] {
+        connection.execute_batch(&format!("DROP TRIGGER IF EXISTS {table}_{event}"))?;
+    }
+    Ok(())
+}
+
+fn drop_table(connection: &Connection, name: &str) -> Attempt<()> {
+    drop_triggers(connection, name)?;
+    if !schema::table_exists(connection, name)? {
+        return Ok(());
+    }
+    let dropped = connection.execute_batch(&format!(
+        "SAVEPOINT drop_index; DROP TABLE {name}; RELEASE drop_index"
+    ));
+    if dropped.is_ok() {
+        return Ok(());
+    }
+    connection.execute_batch("ROLLBACK TO drop_index; RELEASE drop_index")?;
+    forget_table(connection, name)
+}
+
+/// For an index too broken to be dropped: once the catalogue no longer knows it, the tables behind it are ordinary
+/// ones and can go. One that is itself broken is only forgotten; its pages stay unused until a repair.
+fn forget_table(connection: &Connection, name: &str) -> Attempt<()> {
+    forget_entry(connection, name)?;
+    for suffix in ["data", "idx", "content", "docsize", "config"] {
+        let table = format!("{name}_{suffix}");
+        let dropped = connection.execute_batch(&format!(
+            "SAVEPOINT drop_part; DROP TABLE IF EXISTS {table}; RELEASE drop_part"
+        ));
+        if dropped.is_err() {
+            connection.execute_batch("ROLLBACK TO drop_part; RELEASE drop_part")?;
+            forget_entry(connection, &table)?;
+        }
+    }
+    Ok(())
+}
+
+fn forget_entry(connection: &Connection, name: &str) -> Attempt<()> {
+    connection.execute_batch("PRAGMA writable_schema = ON")?;
+    let forgotten = connection.execute("DELETE FROM sqlite_master WHERE tbl_name = ?1", [name]);
+    // RESET makes this connection read the catalogue anew; other connections notice by the changed cookie.
+    let cookie: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
+    connection.execute_batch(&format!(
+        "PRAGMA schema_version = {}; PRAGMA writable_schema = RESET",
+        cookie + 1
+    ))?;
+    forgotten?;
+    Ok(())
+}

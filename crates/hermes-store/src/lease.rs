@@ -1,0 +1,79 @@
+//! One holder per conversation, across all processes that share a home.
+
+use std::time::Duration;
+
+use hermes_types::{HolderId, Timestamp};
+use rusqlite::{OptionalExtension, params};
+
+use crate::Store;
+use crate::column;
+use crate::pending::Pending;
+use crate::writer::Durability;
+
+/// The answer to asking for a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lease {
+    Granted,
+    HeldBy { holder: HolderId, until: Timestamp },
+}
+
+impl Store {
+    /// Takes a conversation if it is free, already ours, or its holder has been silent too long.
+    pub fn take_lease(
+        &self,
+        conversation: &str,
+        holder: &HolderId,
+        now: Timestamp,
+        span: Duration,
+    ) -> Pending<Lease> {
+        let (conversation, holder) = (conversation.to_owned(), holder.clone());
+        self.write(Durability::Process, move |scope| {
+            let taken = scope
+                .connection
+                .prepare_cached(
+                    "INSERT INTO hx_leases (conversation, holder, taken_at, expires_at) VALUES (?1, ?2, ?3, ?4)
+                     ON CONFLICT (conversation) DO UPDATE SET
+                        holder = excluded.holder, expires_at = excluded.expires_at,
+                        taken_at = CASE WHEN holder = excluded.holder THEN taken_at ELSE excluded.taken_at END
+                     WHERE holder = excluded.holder OR expires_at <= excluded.taken_at",
+                )?
+                .execute(params![conversation, holder.as_str(), now.seconds(), now.plus(span).seconds()])?;
+            if taken > 0 {
+                return Ok(Lease::Granted);
+            }
+            let mut statement =
+                scope.connection.prepare_cached("SELECT holder, expires_at FROM hx_leases WHERE conversation = ?1")?;
+            let mut rows = statement.query([&conversation])?;
+            let Some(row) = rows.next()? else { return Ok(Lease::Granted) };
+            Ok(Lease::HeldBy {
+                holder: HolderId::new(column::string(row, 0)?),
+                until: Timestamp(column::real(row, 1)?.unwrap_or_default()),
+            })
+        })
+    }
+
+    /// Gives a conversation back. Somebody else's stays theirs.
+    pub fn release_lease(&self, conversation: &str, holder: &HolderId) -> Pending<()> {
+        let (conversation, holder) = (conversation.to_owned(), holder.clone());
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached("DELETE FROM hx_leases WHERE conversation = ?1 AND holder = ?2")?
+                .execute([conversation.as_str(), holder.as_str()])?;
+            Ok(())
+        })
+    }
+
+    /// Who holds a conversation now.
+    pub fn lease_holder(&self, conversation: &str, now: Timestamp) -> Pending<Option<HolderId>> {
+        let conversation = conversation.to_owned();
+        self.read(move |scope| {
+            let holder: Option<String> = scope
+                .connection
+                .prepare_cached("SELECT holder FROM hx_leases WHERE conversation = ?1 AND expires_at > ?2")?
+                .query_row(params![conversation, now.seconds()], |row| row.get(0))
+                .optional()?;
+            Ok(holder.map(HolderId::new))
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! How sessions descend from each other: a long conversation goes on in child sessions; side branches do not count.
+
+use std::collections::HashSet;
+
+use hermes_types::SessionId;
+use rusqlite::OptionalExtension;
+use serde_json::Value;
+
+use crate::Store;
+use crate::column;
+use crate::error::Attempt;
+use crate::pending::Pending;
+use crate::writer::Scope;
+
+/// A chain longer than this is a loop somebody made by hand.
+const LONGEST: usize = 1000;
+
+impl Store {
+    /// The first session of the conversation this one belongs to.
+    pub fn lineage_root(&self, id: &SessionId) -> Pending<SessionId> {
+        let id = id.clone();
+        self.read(move |scope| root(scope, &id))
+    }
+
+    /// Every session of the conversation: ancestors, itself and all descendants.
+    pub fn lineage(&self, id: &SessionId) -> Pending<HashSet<SessionId>> {
+        let id = id.clone();
+        self.read(move |scope| {
+            let mut members = HashSet::from([root(scope, &id)?]);
+            let mut waiting: Vec<SessionId> = members.iter().cloned().collect();
+            while let Some(next) = waiting.pop() {
+                for child in children(scope, &next)? {
+                    if members.len() < LONGEST && members.insert(child.id.clone()) {
+                        waiting.push(child.id);
+                    }
+                }
+            }
+            Ok(members)
+        })
+    }
+}
+
+struct Child {
+    id: SessionId,
+    is_side_branch: bool,
+    message_count: u64,
+}
+
+pub(crate) fn root(scope: &Scope<'_>, id: &SessionId) -> Attempt<SessionId> {
+    let mut current = id.clone();
+    for _ in 0..LONGEST {
+        match parent(scope, &current)? {
+            Some(parent) if parent != current => current = parent,
+            _ => break,
+        }
+    }
+    Ok(current)
+}
+
+/// Where a conversation that was compressed goes on: the newest descendant with messages that is no side branch.
+pub(crate) fn newest_continuation(scope: &Scope<'_>, id: &SessionId) -> Attempt<SessionId> {
+    let mut best = id.clone();
+    let mut current = id.clone();
+    for _ in 0..LONGEST {
+        if end_reason(scope, &current)?.as_deref() != Some("compression") {
+            break;
+        }
+        // Children come newest first.
+        let Some(next) = children(scope, &current)?
+            .into_iter()
+            .find(|child| !child.is_side_branch)
+        else {
+            break;
+        };
+        current = next.id;
+        if next.message_count > 0 {
+            best = current.clone();
+        }
+    }
+    Ok(best)
+}
+
+/// The sessions this one continues, nearest first.
+pub(crate) fn compression_ancestors(scope: &Scope<'_>, id: &SessionId) -> Attempt<Vec<SessionId>> {
+    let mut ancestors = Vec::new();
+    let mut current = id.clone();
+    while ancestors.len() < LONGEST {
+        let Some(parent) = parent(scope, &current)? else {
+            break;
+        };
+        if end_reason(scope, &parent)?.as_deref() != Some("compression") || ancestors.contains(&parent) {
+            break;
+        }
+        ancestors.push(parent.clone());
+        current = parent;
+    }
+    Ok(ancestors)
+}
+
+fn parent(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<SessionId>> {
+    let mut statement = scope
+        .connection
+        .prepare_cached("SELECT parent_session_id FROM sessions WHERE id = ?1")?;
+    let parent: Option<Option<String>> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    Ok(parent.flatten().map(SessionId::new))
+}
+
+fn end_reason(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<String>> {
+    let mut statement = scope
+        .connection
+        .prepare_cached("SELECT end_reason FROM sessions WHERE id = ?1")?;
+    let reason: Option<Option<String>> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    Ok(reason.flatten())
+}
+
+fn children(scope: &Scope<'_>, id: &SessionId) -> Attempt<Vec<Child>> {
+    let mut statement = scope.connection.prepare_cached(
+        "SELECT id, model_config, message_count FROM sessions WHERE parent_session_id = ?1 ORDER BY started_at DESC, rowid DESC",
+    )?;
+    let mut rows = statement.query([id.as_str()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Child {
+            id: SessionId::new(column::string(row, 0)?),
+            is_side_branch: column::text(row, 1)?.is_some_and(|config| is_side_branch(&config)),
+            message_count: column::count(row, 2)?,
+        });
+    }
+    Ok(found)
+}
+
+fn is_side_branch(model_config: &str) -> bool {
+    let config: Value = serde_json::from_str(model_config).unwrap_or_default();
+    ["_delegate_from", "_branched_from"]
+        .iter()
+        .any(|key| config.get(key).is_some_and(|value| !value.is_null()))
+}

@@ -1,0 +1,157 @@
+//! Looking after the file: is it whole, and a copy of it while it is in use.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use hermes_types::random_hex;
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use crate::Store;
+use crate::connection;
+use crate::error::{Attempt, Error, Result};
+use crate::index;
+use crate::pending::Pending;
+
+/// Pages copied at a time; between two portions other threads get the disk.
+const BACKUP_PAGES: i32 = 512;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Integrity {
+    /// What SQLite says is wrong with the file; empty when it is sound.
+    pub problems: Vec<String>,
+    /// Rows that refer to a row which is not there.
+    pub dangling: u64,
+    pub index: IndexHealth,
+    pub version: Option<i64>,
+}
+
+/// How the search index is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexHealth {
+    Sound,
+    /// Being rebuilt: this many of that many messages are in.
+    Rebuilding {
+        done: i64,
+        of: i64,
+    },
+    Damaged(String),
+    Missing,
+}
+
+impl Integrity {
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty() && self.dangling == 0 && self.index == IndexHealth::Sound
+    }
+}
+
+impl Store {
+    /// Checks the whole file. Reads only; other work goes on meanwhile.
+    pub fn check(&self) -> Pending<Integrity> {
+        self.read(|scope| check(scope.connection))
+    }
+
+    /// Replaces the search index if it is damaged or missing; it is then rebuilt in the background.
+    pub fn rebuild_index(&self) {
+        self.replace_index();
+    }
+
+    /// Copies the database, as of this moment, into a new file that appears only when it is complete.
+    ///
+    /// Blocks the calling thread while it copies, and nobody else.
+    pub fn back_up(&self, target: &Path) -> Result<()> {
+        let source = connection::open_for_reading(self.path())?;
+        // An open read transaction pins the moment: writers go on, and the copy need not start over for them.
+        let fail = |error: rusqlite::Error| Error::from_sqlite(self.path(), &error);
+        source.execute_batch("BEGIN").map_err(fail)?;
+        source
+            .query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(()))
+            .map_err(fail)?;
+        copy_to_new_file(&source, target)
+    }
+}
+
+/// Writes beside the target, syncs, and moves it into place.
+pub(crate) fn copy_to_new_file(source: &Connection, target: &Path) -> Result<()> {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp-{}", random_hex(8)));
+    let beside = target.with_file_name(name);
+    let copied = copy(source, &beside).and_then(|()| {
+        let finish = || {
+            File::open(&beside)?.sync_all()?;
+            fs::rename(&beside, target)?;
+            let folder = target
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
+            File::open(folder)?.sync_all()
+        };
+        finish().map_err(|error: std::io::Error| Error::from_io(target, &error))
+    });
+    if copied.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    copied
+}
+
+fn copy(source: &Connection, target: &Path) -> Result<()> {
+    let fail = |error: rusqlite::Error| Error::from_sqlite(target, &error);
+    let mut destination = connection::create_plain(target)?;
+    {
+        let backup = Backup::new(source, &mut destination).map_err(fail)?;
+        loop {
+            match backup.step(BACKUP_PAGES).map_err(fail)? {
+                StepResult::Done => break,
+                StepResult::More => {}
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+    // A copy is one file: no log beside it that could be left behind when it is moved.
+    destination
+        .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+        .map_err(fail)?;
+    destination.close().map_err(|(_, error)| fail(error))
+}
+
+pub(crate) fn check(connection: &Connection) -> Attempt<Integrity> {
+    let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
+    let lines: Vec<String> = statement
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let (index_lines, problems): (Vec<_>, Vec<_>) = lines
+        .into_iter()
+        .filter(|line| line != "ok")
+        .partition(|line| line.contains("messages_fts"));
+    let dangling = connection
+        .prepare("PRAGMA foreign_key_check")?
+        .query_map([], |_| Ok(()))?
+        .count() as u64;
+    let index = match (index::rebuild_state(connection)?, index_lines.first()) {
+        (Some(rebuild), _) => IndexHealth::Rebuilding {
+            done: rebuild.cursor,
+            of: rebuild.target,
+        },
+        (None, Some(line)) => IndexHealth::Damaged(line.clone()),
+        (None, None) if !index::exists(connection)? => IndexHealth::Missing,
+        (None, None) => match probe_index(connection) {
+            Ok(()) => IndexHealth::Sound,
+            Err(error) => IndexHealth::Damaged(error.to_string()),
+        },
+    };
+    Ok(Integrity {
+        problems,
+        dangling,
+        index,
+        version: crate::schema::version_of(connection)?,
+    })
+}
+
+fn probe_index(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare("SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'a*' LIMIT 1")?
+        .exists([])?;
+    Ok(())
+}

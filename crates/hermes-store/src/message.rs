@@ -1,0 +1,319 @@
+//! The transcript: messages go in as they happen and come back in the order they happened.
+
+use hermes_types::{CallId, Content, Fields, FinishReason, Message, MessageId, Part, Provenance, Raw, Role};
+use hermes_types::{SessionId, Timestamp, ToolCall};
+use rusqlite::{CachedStatement, Row, ToSql, ffi, params};
+
+use crate::column;
+use crate::error::Attempt;
+use crate::pending::Pending;
+use crate::session::{self, NewSession};
+use crate::writer::{Durability, Scope};
+use crate::{Error, Store};
+
+/// Marks content that is a list of parts rather than plain text.
+const PARTS_PREFIX: &str = "\0json:";
+
+/// Fields that newer files have columns for. Here they live among a message's unknown fields.
+const OPTIONAL_TEXT: [&str; 3] = ["reasoning_content", "api_content", "platform_message_id"];
+const OPTIONAL_JSON: [&str; 1] = ["codex_message_items"];
+
+/// A message on its way into the transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    pub message: Message,
+    pub at: Timestamp,
+    /// Where it came from, when its role does not say: web text in a tool result, a skill in a user message.
+    pub provenance: Option<Provenance>,
+    pub token_count: Option<u64>,
+}
+
+impl NewMessage {
+    pub fn new(message: Message, at: Timestamp) -> Self {
+        Self {
+            message,
+            at,
+            provenance: None,
+            token_count: None,
+        }
+    }
+}
+
+/// A message as it stands in the transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredMessage {
+    pub id: MessageId,
+    pub message: Message,
+    pub at: Timestamp,
+    pub provenance: Provenance,
+}
+
+impl Store {
+    /// Appends one message. The answer comes after the commit.
+    pub fn append(&self, session: &SessionId, message: NewMessage) -> Pending<MessageId> {
+        let session = session.clone();
+        self.write(Durability::Process, move |scope| {
+            insert(scope, &session, &message)
+        })
+    }
+
+    /// Appends several messages, all or none.
+    pub fn append_all(&self, session: &SessionId, messages: Vec<NewMessage>) -> Pending<Vec<MessageId>> {
+        let session = session.clone();
+        self.write(Durability::Process, move |scope| {
+            messages
+                .iter()
+                .map(|message| insert(scope, &session, message))
+                .collect()
+        })
+    }
+
+    /// Appends to a session whose row may not exist yet: a lock at start-up must not cost the conversation.
+    pub fn append_creating(&self, session: NewSession, messages: Vec<NewMessage>) -> Pending<Vec<MessageId>> {
+        self.write(Durability::Process, move |scope| {
+            session::insert(scope, &session)?;
+            messages
+                .iter()
+                .map(|message| insert(scope, &session.id, message))
+                .collect()
+        })
+    }
+
+    /// The live messages of a session, oldest first.
+    pub fn transcript(&self, session: &SessionId) -> Pending<Vec<StoredMessage>> {
+        let session = session.clone();
+        self.read(move |scope| load(scope, &session))
+    }
+}
+
+fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<MessageId> {
+    let message = &new.message;
+    let mut names = vec![
+        "session_id",
+        "role",
+        "content",
+        "tool_call_id",
+        "tool_calls",
+        "tool_name",
+        "timestamp",
+        "token_count",
+        "finish_reason",
+        "reasoning",
+        "reasoning_details",
+        "codex_reasoning_items",
+    ];
+    let content = encode_content(&message.content);
+    let calls = (!message.tool_calls.is_empty()).then(|| json_text(&message.tool_calls));
+    let tokens = new.token_count.map(column::signed);
+    let at = new.at.seconds();
+    let active = 1_i64;
+    let mut values: Vec<Box<dyn ToSql>> = vec![
+        Box::new(session.as_str().to_owned()),
+        Box::new(message.role.as_str()),
+        Box::new(content),
+        Box::new(message.tool_call_id.as_ref().map(|id| id.as_str().to_owned())),
+        Box::new(calls),
+        Box::new(message.tool_name.clone()),
+        Box::new(at),
+        Box::new(tokens),
+        Box::new(
+            message
+                .finish_reason
+                .as_ref()
+                .map(|reason| reason.as_str().to_owned()),
+        ),
+        Box::new(message.reasoning.clone()),
+        Box::new(
+            message
+                .reasoning_details
+                .as_ref()
+                .map(|raw| raw.as_str().to_owned()),
+        ),
+        Box::new(
+            message
+                .codex_reasoning_items
+                .as_ref()
+                .map(|raw| raw.as_str().to_owned()),
+        ),
+    ];
+    if scope.columns.has_message("active") {
+        names.push("active");
+        values.push(Box::new(active));
+    }
+    let mut extra = message.extra.clone();
+    for name in OPTIONAL_TEXT.into_iter().chain(OPTIONAL_JSON) {
+        if scope.columns.has_message(name)
+            && let Some(raw) = extra.take(name)
+        {
+            let text = if OPTIONAL_TEXT.contains(&name) {
+                raw.read::<String>().ok()
+            } else {
+                None
+            };
+            names.push(name);
+            values.push(Box::new(text.unwrap_or_else(|| raw.as_str().to_owned())));
+        }
+    }
+    let mut statement = insert_statement(scope, &names)?;
+    match statement.execute(rusqlite::params_from_iter(values)) {
+        Ok(_) => {}
+        Err(error)
+            if error
+                .sqlite_error()
+                .is_some_and(|e| e.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY) =>
+        {
+            return Err(Error::NotFound(format!("Session not found: {session}")).into());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let id = scope.connection.last_insert_rowid();
+    if new
+        .provenance
+        .is_some_and(|origin| origin != implied_provenance(message.role))
+        || !extra.is_empty()
+    {
+        let extra = (!extra.is_empty()).then(|| json_text(&extra));
+        scope
+            .connection
+            .prepare_cached(
+                "INSERT INTO hx_message_notes (message_id, provenance, extra) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![id, new.provenance.map(Provenance::as_str), extra])?;
+    }
+    scope
+        .connection
+        .prepare_cached(
+            "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
+                tool_call_count = COALESCE(tool_call_count, 0) + ?2 WHERE id = ?1",
+        )?
+        .execute(params![
+            session.as_str(),
+            column::signed(message.tool_calls.len() as u64)
+        ])?;
+    Ok(MessageId(id))
+}
+
+fn insert_statement<'a>(scope: &Scope<'a>, names: &[&str]) -> Attempt<CachedStatement<'a>> {
+    let marks = vec!["?"; names.len()].join(", ");
+    Ok(scope.connection.prepare_cached(&format!(
+        "INSERT INTO messages ({}) VALUES ({marks})",
+        names.join(", ")
+    ))?)
+}
+
+fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
+    // By id, not by time: a clock that stepped back must not reorder a conversation.
+    let present: Vec<&str> = OPTIONAL_TEXT
+        .into_iter()
+        .chain(OPTIONAL_JSON)
+        .filter(|name| scope.columns.has_message(name))
+        .collect();
+    let optional = present
+        .iter()
+        .fold(String::new(), |list, name| list + ", m." + name);
+    let live = if scope.columns.has_message("active") {
+        " AND COALESCE(m.active, 1) = 1"
+    } else {
+        ""
+    };
+    let mut statement = scope.connection.prepare_cached(&format!(
+        "SELECT m.id, m.role, m.content, m.tool_call_id, m.tool_calls, m.tool_name, m.timestamp, m.finish_reason,
+                m.reasoning, m.reasoning_details, m.codex_reasoning_items, n.provenance, n.extra{optional}
+         FROM messages m LEFT JOIN hx_message_notes n ON n.message_id = m.id
+         WHERE m.session_id = ?1{live} ORDER BY m.id"
+    ))?;
+    let mut rows = statement.query([session.as_str()])?;
+    let mut transcript = Vec::new();
+    while let Some(row) = rows.next()? {
+        transcript.push(read_message(row, &present)?);
+    }
+    Ok(transcript)
+}
+
+fn read_message(row: &Row<'_>, optional: &[&str]) -> Attempt<StoredMessage> {
+    let role = Role::parse(&column::string(row, 1)?).unwrap_or(Role::User);
+    let mut extra: Fields = column::text(row, 12)?
+        .and_then(|json| serde_json::from_str(&json).ok())
+        .unwrap_or_default();
+    for (offset, name) in optional.iter().enumerate() {
+        let Some(text) = column::text(row, 13 + offset)? else {
+            continue;
+        };
+        let as_text = || Raw::from_value(&serde_json::Value::String(text.clone()));
+        let raw = if OPTIONAL_JSON.contains(name) {
+            Raw::parse(text.clone()).unwrap_or_else(|_| as_text())
+        } else {
+            as_text()
+        };
+        extra.set(name, raw);
+    }
+    let mut message = match role {
+        Role::System => Message::system(""),
+        Role::User | Role::Tool => Message::user(""),
+        Role::Assistant => Message::assistant(""),
+    };
+    message.role = role;
+    message.content = decode_content(column::string(row, 2)?);
+    message.tool_call_id = column::text(row, 3)?.map(CallId::new);
+    message.tool_calls = column::text(row, 4)?
+        .map(|json| read_calls(&json))
+        .unwrap_or_default();
+    message.tool_name = column::text(row, 5)?;
+    message.finish_reason = column::text(row, 7)?.map(|text| FinishReason::parse(&text));
+    message.reasoning = column::text(row, 8)?;
+    message.reasoning_details = read_raw(column::text(row, 9)?);
+    message.codex_reasoning_items = read_raw(column::text(row, 10)?);
+    message.extra = extra;
+    let provenance = column::text(row, 11)?.and_then(|text| Provenance::parse(&text));
+    Ok(StoredMessage {
+        id: MessageId(row.get(0)?),
+        message,
+        at: Timestamp(column::real(row, 6)?.unwrap_or_default()),
+        provenance: provenance.unwrap_or(implied_provenance(role)),
+    })
+}
+
+fn implied_provenance(role: Role) -> Provenance {
+    match role {
+        Role::System => Provenance::System,
+        Role::User => Provenance::Person,
+        Role::Assistant => Provenance::Model,
+        Role::Tool => Provenance::Tool,
+    }
+}
+
+fn encode_content(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.clone(),
+        Content::Parts(parts) => format!("{PARTS_PREFIX}{}", json_text(parts)),
+    }
+}
+
+pub(crate) fn decode_content(stored: String) -> Content {
+    match stored.strip_prefix(PARTS_PREFIX) {
+        Some(json) => match serde_json::from_str::<Vec<Part>>(json) {
+            Ok(parts) => Content::Parts(parts),
+            Err(_) => Content::Text(stored),
+        },
+        None => Content::Text(stored),
+    }
+}
+
+/// Damaged calls are left out rather than losing the message they belong to.
+fn read_calls(json: &str) -> Vec<ToolCall> {
+    serde_json::from_str(json).unwrap_or_else(|error| {
+        tracing::warn!(%error, "stored tool calls cannot be read");
+        Vec::new()
+    })
+}
+
+fn read_raw(text: Option<String>) -> Option<Raw> {
+    text.filter(|text| !text.is_empty())
+        .and_then(|text| Raw::parse(text).ok())
+        .filter(|raw| !raw.is_null())
+}
+
+fn json_text<T: serde::Serialize>(value: &T) -> String {
+    // Our own types have string keys and no failing parts, so this cannot fail.
+    serde_json::to_string(value).unwrap_or_default()
+}

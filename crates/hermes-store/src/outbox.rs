@@ -1,0 +1,161 @@
+//! What is on its way out. A reply is written here before it is sent and marked after, so that it is sent once.
+
+use hermes_types::{OutboxId, Receipt, Reply, Timestamp};
+use rusqlite::{OptionalExtension, params};
+
+use crate::Store;
+use crate::column;
+use crate::error::Attempt;
+use crate::inbox::{QueueDepth, not_storable, read_json};
+use crate::pending::Pending;
+use crate::writer::{Durability, Scope};
+
+/// A reply that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Due {
+    pub id: OutboxId,
+    pub reply: Reply,
+    /// Sends begun before this one.
+    pub attempts: u32,
+    pub earlier: EarlierSend,
+}
+
+/// What is known about an earlier attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlierSend {
+    /// There was none, or it surely failed.
+    None,
+    /// A process died while sending: the platform may have it already.
+    Unknown,
+}
+
+impl Store {
+    /// Queues a reply. The same idempotency key again gives the row that is already there.
+    pub fn enqueue(&self, conversation: &str, reply: Reply, at: Timestamp) -> Pending<OutboxId> {
+        let conversation = conversation.to_owned();
+        self.write(Durability::Disk, move |scope| {
+            let json = serde_json::to_string(&reply).map_err(|error| not_storable(&error))?;
+            let inserted: Option<i64> = scope
+                .connection
+                .prepare_cached(
+                    "INSERT INTO hx_outbox (idempotency_key, platform, conversation, reply, state, created_at, not_before)
+                     VALUES (?1, ?2, ?3, ?4, 'waiting', ?5, ?5) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id",
+                )?
+                .query_row(params![reply.idempotency_key, reply.platform, conversation, json, at.seconds()], |row| {
+                    row.get(0)
+                })
+                .optional()?;
+            if let Some(id) = inserted {
+                return Ok(OutboxId(id));
+            }
+            let mut statement = scope.connection.prepare_cached("SELECT id FROM hx_outbox WHERE idempotency_key = ?1")?;
+            Ok(OutboxId(statement.query_row([&reply.idempotency_key], |row| row.get(0))?))
+        })
+    }
+
+    /// Takes the oldest due reply of each conversation and marks it as being sent, in one step.
+    ///
+    /// Only the oldest, so that replies of one conversation keep their order.
+    pub fn claim_due(&self, platform: &str, now: Timestamp, limit: usize) -> Pending<Vec<Due>> {
+        let platform = platform.to_owned();
+        self.write(Durability::Disk, move |scope| claim(scope, &platform, now, limit))
+    }
+
+    /// The platform took it.
+    pub fn mark_sent(&self, id: OutboxId, receipt: Receipt, at: Timestamp) -> Pending<()> {
+        self.write(Durability::Disk, move |scope| {
+            let json = serde_json::to_string(&receipt).map_err(|error| not_storable(&error))?;
+            close(scope, id, "sent", Some(&json), None, at)
+        })
+    }
+
+    /// The platform surely did not take it; it is due again at `not_before`.
+    pub fn postpone(&self, id: OutboxId, not_before: Timestamp, note: String) -> Pending<()> {
+        self.write(Durability::Disk, move |scope| {
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_outbox SET state = 'waiting', not_before = ?2, note = ?3 WHERE id = ?1 AND state = 'sending'")?
+                .execute(params![id.0, not_before.seconds(), note])?;
+            Ok(())
+        })
+    }
+
+    /// It will never be taken; kept for the user to see.
+    pub fn mark_undeliverable(&self, id: OutboxId, note: String, at: Timestamp) -> Pending<()> {
+        self.write(Durability::Disk, move |scope| {
+            close(scope, id, "failed", None, Some(&note), at)
+        })
+    }
+
+    /// After a restart: what was being sent is due again, marked as possibly sent. Says how many there were.
+    pub fn recover_outbox(&self) -> Pending<usize> {
+        self.write(Durability::Disk, |scope| {
+            Ok(scope.connection.execute(
+                "UPDATE hx_outbox SET state = 'waiting', note = 'unknown' WHERE state = 'sending'",
+                [],
+            )?)
+        })
+    }
+
+    pub fn outbox_depth(&self) -> Pending<QueueDepth> {
+        self.read(|scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT COUNT(*), MIN(created_at) FROM hx_outbox WHERE state IN ('waiting', 'sending')",
+            )?;
+            let mut rows = statement.query([])?;
+            let Some(row) = rows.next()? else {
+                return Ok(QueueDepth::default());
+            };
+            Ok(QueueDepth {
+                waiting: column::count(row, 0)?,
+                oldest: column::real(row, 1)?.map(Timestamp),
+            })
+        })
+    }
+}
+
+fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Attempt<Vec<Due>> {
+    let mut statement = scope.connection.prepare_cached(
+        "SELECT id, reply, attempts, note FROM hx_outbox o
+         WHERE state = 'waiting' AND platform = ?1 AND not_before <= ?2
+           AND NOT EXISTS (SELECT 1 FROM hx_outbox e WHERE e.conversation = o.conversation AND e.platform = o.platform
+                           AND e.id < o.id AND e.state IN ('waiting', 'sending'))
+         ORDER BY id LIMIT ?3",
+    )?;
+    let mut rows = statement.query(params![platform, now.seconds(), column::signed(limit as u64)])?;
+    let mut due = Vec::new();
+    while let Some(row) = rows.next()? {
+        let earlier = match column::text(row, 3)?.as_deref() {
+            Some("unknown") => EarlierSend::Unknown,
+            _ => EarlierSend::None,
+        };
+        due.push(Due {
+            id: OutboxId(row.get(0)?),
+            reply: read_json(&column::string(row, 1)?)?,
+            attempts: u32::try_from(column::count(row, 2)?).unwrap_or(u32::MAX),
+            earlier,
+        });
+    }
+    let mut mark = scope
+        .connection
+        .prepare_cached("UPDATE hx_outbox SET state = 'sending', attempts = attempts + 1 WHERE id = ?1")?;
+    for reply in &due {
+        mark.execute([reply.id.0])?;
+    }
+    Ok(due)
+}
+
+fn close(
+    scope: &Scope<'_>,
+    id: OutboxId,
+    state: &str,
+    receipt: Option<&str>,
+    note: Option<&str>,
+    at: Timestamp,
+) -> Attempt<()> {
+    scope
+        .connection
+        .prepare_cached("UPDATE hx_outbox SET state = ?2, receipt = ?3, note = ?4, closed_at = ?5 WHERE id = ?1 AND closed_at IS NULL")?
+        .execute(params![id.0, state, receipt, note, at.seconds()])?;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Taking sessions out of the file.
+
+use hermes_types::{SessionId, Timestamp};
+use rusqlite::params;
+
+use crate::Store;
+use crate::error::Attempt;
+use crate::listing::SessionFilter;
+use crate::pending::Pending;
+use crate::writer::{Durability, Scope};
+
+/// Whether there was anything to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    Yes,
+    NotFound,
+}
+
+impl Store {
+    /// Removes a session and its messages. Its children stay, as sessions without a parent.
+    pub fn delete_session(&self, id: &SessionId) -> Pending<Removed> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| delete(scope, &id))
+    }
+
+    /// Removes ended sessions that began before `cutoff`; running ones are spared. Says which went.
+    pub fn prune_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> Pending<Vec<SessionId>> {
+        self.write(Durability::Process, move |scope| {
+            let doomed = prunable(scope, cutoff, &filter)?;
+            for id in &doomed {
+                delete(scope, id)?;
+            }
+            Ok(doomed)
+        })
+    }
+
+    /// What `prune_sessions` would remove.
+    pub fn prunable_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> Pending<Vec<SessionId>> {
+        self.read(move |scope| prunable(scope, cutoff, &filter))
+    }
+}
+
+fn prunable(scope: &Scope<'_>, cutoff: Timestamp, filter: &SessionFilter) -> Attempt<Vec<SessionId>> {
+    let mut statement = scope.connection.prepare_cached(
+        "SELECT id FROM sessions WHERE ended_at IS NOT NULL AND started_at < ?1 AND (?2 IS NULL OR source = ?2)
+         ORDER BY started_at",
+    )?;
+    let ids = statement.query_map(params![cutoff.seconds(), filter.source], |row| {
+        row.get::<_, String>(0)
+    })?;
+    Ok(ids
+        .map(|id| id.map(SessionId::new))
+        .collect::<rusqlite::Result<_>>()?)
+}
+
+fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
+    for sql in [
+        "UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id = ?1",
+        "DELETE FROM messages WHERE session_id = ?1",
+        "DELETE FROM hx_turns WHERE session_id = ?1",
+    ] {
+        scope.connection.prepare_cached(sql)?.execute([id.as_str()])?;
+    }
+    let gone = scope
+        .connection
+        .prepare_cached("DELETE FROM sessions WHERE id = ?1")?
+        .execute([id.as_str()])?;
+    Ok(if gone == 0 {
+        Removed::NotFound
+    } else {
+        Removed::Yes
+    })
+}

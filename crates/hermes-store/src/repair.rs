@@ -1,0 +1,319 @@
+//! Saving what can be read from a damaged file into a sound one.
+//!
+//! The damaged file is never changed: it is copied aside first, read row by row, and replaced only when the new file
+//! has been checked. Messages whose session row is lost get a new one, so that nothing readable stays behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hermes_types::random_hex;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use crate::connection;
+use crate::error::{Attempt, Error, Result};
+use crate::{index, maintenance, schema};
+
+/// After this many unreadable rows in a row the rest of a table is given up, unless its end is known.
+const BLIND_STEPS: i64 = 100_000;
+
+/// What a repair came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// Where the damaged file is kept.
+    pub kept: PathBuf,
+    pub sessions: u64,
+    pub messages: u64,
+    /// Places where rows could not be read.
+    pub unreadable: u64,
+    /// Sessions made anew for messages that had lost theirs.
+    pub restored_sessions: u64,
+}
+
+/// Rebuilds the file from what can be read. No process may have it open.
+pub fn repair(path: &Path) -> Result<Repaired> {
+    connection::check_engine(path)?;
+    if !path.exists() {
+        return Err(Error::NotFound(format!(
+            "{}: there is no database here",
+            path.display()
+        )));
+    }
+    let kept = keep_aside(path)?;
+    let fresh = sibling(path, &format!("repaired-{}", random_hex(8)));
+    let result = rebuild(path, &kept, &fresh);
+    if result.is_err() {
+        for file in with_logs(&fresh) {
+            let _ = fs::remove_file(file);
+        }
+    }
+    result
+}
+
+fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
+    // The copy is read, not the original: opening a file may roll its log forward, and the original must stay as it is.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let reading = sibling(path, &format!("reading-{}", random_hex(8)));
+    for (from, to) in with_logs(kept).into_iter().zip(with_logs(&reading)) {
+        if from.exists() {
+            fs::copy(&from, &to).map_err(|error| Error::from_io(&to, &error))?;
+        }
+    }
+    let damaged = connection::open(&reading, flags)?;
+    let (mut target, _) = connection::open_for_writing(fresh)?;
+    let outcome = salvage(&damaged, &mut target, path)
+        .map_err(|fault| fault.at(path))
+        .and_then(|counts| {
+            let checked = maintenance::check(&target).map_err(|fault| fault.at(fresh))?;
+            if checked.problems.is_empty() {
+                return Ok(counts);
+            }
+            Err(Error::Damaged {
+                path: fresh.to_owned(),
+                detail: checked.problems.join("; "),
+            })
+        });
+    drop(damaged);
+    for file in with_logs(&reading) {
+        let _ = fs::remove_file(file);
+    }
+    let counts = outcome?;
+    // Leaving the log mode folds the log into the file, so that one rename moves all of it.
+    target
+        .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+        .map_err(|error| Error::from_sqlite(fresh, &error))?;
+    target
+        .close()
+        .map_err(|(_, error)| Error::from_sqlite(fresh, &error))?;
+    fs::File::open(fresh)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| Error::from_io(fresh, &error))?;
+    fs::rename(fresh, path).map_err(|error| Error::from_io(path, &error))?;
+    for log in with_logs(path).into_iter().skip(1) {
+        let _ = fs::remove_file(log);
+    }
+    Ok(Repaired {
+        kept: kept.to_owned(),
+        ..counts
+    })
+}
+
+fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Attempt<Repaired> {
+    let catalogue = read_catalogue(damaged)?;
+    // Rows come in whatever order they can be read; references are put right afterwards.
+    target.execute_batch("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")?;
+    let mut counts = Repaired {
+        kept: PathBuf::new(),
+        sessions: 0,
+        messages: 0,
+        unreadable: 0,
+        restored_sessions: 0,
+    };
+    for entry in catalogue.iter().filter(|entry| entry.is_plain_table()) {
+        target.execute_batch(&entry.sql)?;
+        let copied = copy_table(damaged, target, &entry.name, &mut counts.unreadable)?;
+        match entry.name.as_str() {
+            "sessions" => counts.sessions = copied,
+            "messages" => counts.messages = copied,
+            _ => {}
+        }
+    }
+    target.execute_batch("COMMIT")?;
+    schema::prepare(target, path)?;
+    target.execute_batch("BEGIN IMMEDIATE")?;
+    counts.restored_sessions = restore_sessions(target)?;
+    for entry in catalogue
+        .iter()
+        .filter(|entry| entry.is_index_table() || entry.kind != "table")
+    {
+        // Most of these exist by now, and a unique index may not fit rescued rows; neither stops a rescue.
+        if let Err(error) = target.execute_batch(&entry.sql) {
+            tracing::debug!(name = entry.name, %error, "not recreated");
+        }
+    }
+    index::recreate(target)?;
+    while index::step(target)? == index::Progress::More {}
+    target.execute_batch("COMMIT; PRAGMA foreign_keys = ON")?;
+    Ok(counts)
+}
+
+/// Something the damaged file's catalogue declares.
+struct Entry {
+    kind: String,
+    name: String,
+    sql: String,
+}
+
+impl Entry {
+    fn is_plain_table(&self) -> bool {
+        self.kind == "table" && !self.name.starts_with("sqlite_") && !self.name.starts_with("messages_fts")
+    }
+
+    /// The index's own table; the ones behind it come with it.
+    fn is_index_table(&self) -> bool {
+        self.kind == "table" && matches!(self.name.as_str(), "messages_fts" | "messages_fts_trigram")
+    }
+}
+
+fn read_catalogue(damaged: &Connection) -> Attempt<Vec<Entry>> {
+    let mut statement = damaged.prepare(
+        "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL
+         ORDER BY CASE name WHEN 'sessions' THEN 0 WHEN 'messages' THEN 1 ELSE 2 END, rowid",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(Entry {
+            kind: row.get(0)?,
+            name: row.get(1)?,
+            sql: row.get(2)?,
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Copies every row that can be read, by row id.
+fn copy_table(damaged: &Connection, target: &Connection, table: &str, unreadable: &mut u64) -> Attempt<u64> {
+    let names = declared_columns(target, table)?;
+    let list = names.join(", ");
+    let marks = vec!["?"; names.len()].join(", ");
+    let mut insert = target.prepare(&format!(
+        "INSERT OR IGNORE INTO {table} ({list}) VALUES ({marks})"
+    ))?;
+    let mut copied = 0;
+    // Tables without row ids are small and ours; they are read in one go.
+    let keyed = damaged
+        .prepare(&format!("SELECT rowid FROM {table} LIMIT 0"))
+        .is_ok();
+    let select = if keyed {
+        format!("SELECT rowid, {list} FROM {table} WHERE rowid > ?1 ORDER BY rowid")
+    } else {
+        format!("SELECT 0, {list} FROM {table} WHERE ?1 = ?1")
+    };
+    let end = if keyed { last_row_id(damaged, table) } else { None };
+    let mut after = 0_i64;
+    let mut blind = 0_i64;
+    loop {
+        let outcome = copy_from(damaged, &select, after, names.len(), &mut insert, |rowid| {
+            after = rowid;
+            blind = 0;
+            copied += 1;
+        })?;
+        if outcome == Reading::Finished || !keyed {
+            *unreadable += u64::from(outcome == Reading::Broken);
+            break;
+        }
+        // The row after the last good one cannot be read: step over it.
+        *unreadable += u64::from(blind == 0);
+        blind += 1;
+        after += 1;
+        if end.is_some_and(|end| after >= end) || (end.is_none() && blind > BLIND_STEPS) {
+            break;
+        }
+    }
+    Ok(copied)
+}
+
+#[derive(PartialEq, Eq)]
+enum Reading {
+    Finished,
+    Broken,
+}
+
+/// Copies until the end or until something cannot be read. Only failures of the target are errors.
+fn copy_from(
+    damaged: &Connection,
+    select: &str,
+    after: i64,
+    width: usize,
+    insert: &mut rusqlite::Statement<'_>,
+    mut copied: impl FnMut(i64),
+) -> Attempt<Reading> {
+    let Ok(mut statement) = damaged.prepare_cached(select) else {
+        return Ok(Reading::Broken);
+    };
+    let Ok(mut rows) = statement.query([after]) else {
+        return Ok(Reading::Broken);
+    };
+    loop {
+        let row = match rows.next() {
+            Ok(Some(row)) => row,
+            Ok(None) => return Ok(Reading::Finished),
+            Err(_) => return Ok(Reading::Broken),
+        };
+        let Ok(rowid) = row.get::<_, i64>(0) else {
+            return Ok(Reading::Broken);
+        };
+        let values: std::result::Result<Vec<Value>, _> =
+            (1..=width).map(|at| row.get::<_, Value>(at)).collect();
+        let Ok(values) = values else {
+            return Ok(Reading::Broken);
+        };
+        insert.execute(params_from_iter(values))?;
+        copied(rowid);
+    }
+}
+
+fn last_row_id(damaged: &Connection, table: &str) -> Option<i64> {
+    let by_table = format!("SELECT MAX(rowid) FROM {table}");
+    let by_counter = format!("SELECT seq FROM sqlite_sequence WHERE name = '{table}'");
+    [by_table, by_counter]
+        .iter()
+        .filter_map(|sql| {
+            damaged
+                .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
+                .ok()
+                .flatten()
+        })
+        .max()
+}
+
+fn declared_columns(connection: &Connection, table: &str) -> Attempt<Vec<String>> {
+    let mut statement =
+        connection.prepare("SELECT '\"' || name || '\"' FROM pragma_table_info(?1) ORDER BY cid")?;
+    let rows = statement.query_map([table], |row| row.get(0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Puts references right: messages without a session get one, parents that are gone are forgotten.
+fn restore_sessions(target: &Connection) -> Attempt<u64> {
+    let restored = target.execute(
+        "INSERT INTO sessions (id, source, started_at, message_count)
+         SELECT session_id, 'recovered', MIN(timestamp), COUNT(*) FROM messages
+         WHERE session_id NOT IN (SELECT id FROM sessions) GROUP BY session_id",
+        [],
+    )?;
+    target.execute_batch(
+        "UPDATE sessions SET parent_session_id = NULL
+            WHERE parent_session_id IS NOT NULL AND parent_session_id NOT IN (SELECT id FROM sessions);
+         DELETE FROM hx_message_notes WHERE message_id NOT IN (SELECT id FROM messages);
+         DELETE FROM hx_tool_calls WHERE turn_id NOT IN (SELECT id FROM hx_turns);",
+    )?;
+    Ok(restored as u64)
+}
+
+fn keep_aside(path: &Path) -> Result<PathBuf> {
+    let kept = (1..=u32::MAX)
+        .map(|number| sibling(path, &format!("damaged-{number}")))
+        .find(|kept| !kept.exists())
+        .unwrap_or_else(|| sibling(path, "damaged"));
+    for (from, to) in with_logs(path).into_iter().zip(with_logs(&kept)) {
+        if from.exists() {
+            fs::copy(&from, &to).map_err(|error| Error::from_io(&to, &error))?;
+        }
+    }
+    Ok(kept)
+}
+
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{suffix}"));
+    path.with_file_name(name)
+}
+
+/// The file and its two logs.
+fn with_logs(path: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|suffix| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}

@@ -1,0 +1,317 @@
+//! Finding messages by their words.
+//!
+//! The index answers; while it is being rebuilt, the rows it does not hold yet are scanned as well, so that a search
+//! finds everything at any time, only slower.
+
+use std::fmt::Write as _;
+
+use hermes_text::{SearchQuery, ellipsize, head};
+use hermes_types::{MessageId, SessionId, Timestamp};
+use rusqlite::types::Value;
+use rusqlite::{ToSql, params};
+
+use crate::Store;
+use crate::column;
+use crate::error::{Attempt, Result};
+use crate::index::{self, Rebuild};
+use crate::message::decode_content;
+use crate::title::escape_like;
+use crate::writer::{Order, Scope};
+
+/// For a word that stands in half of all messages, the best among this many newest matches are shown. Ranking all of
+/// them would take a hundred times as long and hardly change the result.
+const RANKED: usize = 1000;
+
+/// How many rows outside the index one search looks at, newest first.
+const SCANNED: i64 = 50_000;
+
+const CONTEXT_CHARS: usize = 200;
+
+/// What to look in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchScope {
+    /// Only these sources, if any are named.
+    pub sources: Vec<String>,
+    /// Never these sources.
+    pub exclude_sources: Vec<String>,
+    /// Only these roles, if any are named.
+    pub roles: Vec<String>,
+    pub limit: usize,
+}
+
+/// A message that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchHit {
+    pub id: MessageId,
+    pub session_id: SessionId,
+    pub role: String,
+    /// The words around the match, which stands between `>>>` and `<<<`.
+    pub snippet: String,
+    pub timestamp: Timestamp,
+    pub tool_name: Option<String>,
+    pub source: String,
+    pub model: Option<String>,
+    pub session_started: Timestamp,
+    /// The messages before and after, shortened.
+    pub context: Vec<ContextMessage>,
+}
+
+/// A neighbour of a hit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextMessage {
+    pub role: String,
+    pub content: String,
+}
+
+/// What was found and what it rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchResult {
+    pub hits: Vec<SearchHit>,
+    pub coverage: Coverage,
+}
+
+/// How a result came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    Index,
+    /// The index is not usable or not complete; the newest rows it lacks were scanned.
+    PartlyScanned,
+}
+
+impl Store {
+    /// Looks for messages. A damaged index is noticed here, replaced in the background, and done without.
+    pub async fn search(&self, query: SearchQuery, within: SearchScope) -> Result<SearchResult> {
+        let result = self.read(move |scope| search(scope, &query, &within)).await?;
+        if result.coverage == Coverage::PartlyScanned {
+            self.order(Order::TendIndex);
+        }
+        if let IndexState::Damaged = result.index {
+            self.replace_index();
+        }
+        Ok(SearchResult {
+            hits: result.hits,
+            coverage: result.coverage,
+        })
+    }
+}
+
+enum IndexState {
+    Sound,
+    Damaged,
+}
+
+struct Found {
+    hits: Vec<SearchHit>,
+    coverage: Coverage,
+    index: IndexState,
+}
+
+struct Match {
+    id: i64,
+    snippet: String,
+}
+
+fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attempt<Found> {
+    let rebuild = index::rebuild_state(scope.connection)?;
+    let (mut matches, index) = match ask_index(scope, query, within) {
+        Ok(matches) => (matches, IndexState::Sound),
+        Err(fault) if index::may_be_damage(&fault) => (Vec::new(), IndexState::Damaged),
+        Err(fault) => return Err(fault),
+    };
+    let unindexed = match (&index, rebuild) {
+        (IndexState::Damaged, _) => Some(Rebuild {
+            cursor: 0,
+            target: i64::MAX,
+        }),
+        (IndexState::Sound, rebuild) => rebuild,
+    };
+    let coverage = if let Some(range) = unindexed {
+        let missing = within.limit.saturating_sub(matches.len());
+        matches.extend(scan(scope, query, within, range, missing)?);
+        Coverage::PartlyScanned
+    } else {
+        Coverage::Index
+    };
+    let mut hits = Vec::with_capacity(matches.len());
+    for found in matches {
+        hits.extend(describe(scope, found)?);
+    }
+    Ok(Found {
+        hits,
+        coverage,
+        index,
+    })
+}
+
+fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attempt<Vec<Match>> {
+    let mut values: Vec<Value> = vec![Value::from(query.as_str().to_owned())];
+    let conditions = conditions(scope, within, &mut values);
+    // The newest matches are taken first and ranked then; `rank` inside the inner query is computed per row taken.
+    let sql = format!(
+        "SELECT id FROM (
+            SELECT messages_fts.rowid AS id, messages_fts.rank AS score FROM messages_fts
+            JOIN messages m ON m.id = messages_fts.rowid JOIN sessions s ON s.id = m.session_id
+            WHERE messages_fts MATCH ?1{conditions} ORDER BY messages_fts.rowid DESC LIMIT {RANKED}
+         ) ORDER BY score, id DESC LIMIT {}",
+        within.limit
+    );
+    let mut statement = scope.connection.prepare_cached(&sql)?;
+    let ids: Vec<i64> = statement
+        .query_map(rusqlite::params_from_iter(&values), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut snippets = scope.connection.prepare_cached(
+        "SELECT snippet(messages_fts, 0, '>>>', '<<<', '...', 40) FROM messages_fts
+         WHERE messages_fts MATCH ?1 AND rowid = ?2",
+    )?;
+    let mut matches = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut rows = snippets.query(params![query.as_str(), id])?;
+        let snippet = rows
+            .next()?
+            .map(|row| column::string(row, 0))
+            .transpose()?
+            .unwrap_or_default();
+        matches.push(Match { id, snippet });
+    }
+    Ok(matches)
+}
+
+/// Looks at rows the index does not hold: every word must occur, newest rows first.
+fn scan(
+    scope: &Scope<'_>,
+    query: &SearchQuery,
+    within: &SearchScope,
+    range: Rebuild,
+    limit: usize,
+) -> Attempt<Vec<Match>> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let mut values: Vec<Value> = vec![Value::from(range.cursor), Value::from(range.target)];
+    let conditions = conditions(scope, within, &mut values);
+    let mut words = String::new();
+    for word in query.words() {
+        values.push(Value::from(format!("%{}%", escape_like(word))));
+        let _ = write!(words, " AND m.content LIKE ?{} ESCAPE '\\'", values.len());
+    }
+    let sql = format!(
+        "SELECT m.id, m.content FROM messages m JOIN sessions s ON s.id = m.session_id
+         WHERE m.id > MAX(?1, (SELECT MAX(id) FROM messages) - {SCANNED}) AND m.id <= ?2{words}{conditions}
+         ORDER BY m.id DESC LIMIT {limit}"
+    );
+    let mut statement = scope.connection.prepare_cached(&sql)?;
+    let parameters: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
+    let mut rows = statement.query(parameters.as_slice())?;
+    let mut matches = Vec::new();
+    while let Some(row) = rows.next()? {
+        let content = decode_content(column::string(row, 1)?);
+        matches.push(Match {
+            id: row.get(0)?,
+            snippet: mark_match(&content.text(), query),
+        });
+    }
+    Ok(matches)
+}
+
+/// The conditions a search scope puts on `m` and `s`; their values are appended to `values`.
+fn conditions(scope: &Scope<'_>, within: &SearchScope, values: &mut Vec<Value>) -> String {
+    let mut sql = String::new();
+    let mut one_of = |column: &str, wanted: &[String], negation: &str| {
+        if wanted.is_empty() {
+            return;
+        }
+        let mut marks = Vec::new();
+        for value in wanted {
+            values.push(Value::from(value.clone()));
+            marks.push(format!("?{}", values.len()));
+        }
+        let _ = write!(sql, " AND {column} {negation}IN ({})", marks.join(", "));
+    };
+    one_of("s.source", &within.sources, "");
+    one_of("s.source", &within.exclude_sources, "NOT ");
+    one_of("m.role", &within.roles, "");
+    match (
+        scope.columns.has_message("active"),
+        scope.columns.has_message("compacted"),
+    ) {
+        (true, true) => sql.push_str(" AND (COALESCE(m.active, 1) = 1 OR m.compacted = 1)"),
+        (true, false) => sql.push_str(" AND COALESCE(m.active, 1) = 1"),
+        (false, _) => {}
+    }
+    sql
+}
+
+/// What the engine's snippet would look like, for a match found without it.
+fn mark_match(text: &str, query: &SearchQuery) -> String {
+    let lower = text.to_lowercase();
+    let place = query.words().iter().find_map(|word| {
+        let word = word.to_lowercase();
+        let before = lower.find(&word).and_then(|at| lower.get(..at))?;
+        Some((before.chars().count(), word.chars().count()))
+    });
+    // Lower-casing can change the number of characters; then the marks are a little off, which does no harm.
+    let Some((start, length)) = place else {
+        return ellipsize(text, CONTEXT_CHARS).into_owned();
+    };
+    let from = start.saturating_sub(80);
+    let before: String = text.chars().skip(from).take(start - from).collect();
+    let matched: String = text.chars().skip(start).take(length).collect();
+    let after: String = text.chars().skip(start + length).take(120).collect();
+    let lead = if from > 0 { "..." } else { "" };
+    let rest = if text.chars().count() > start + length + 120 {
+        "..."
+    } else {
+        ""
+    };
+    format!("{lead}{before}>>>{matched}<<<{after}{rest}")
+}
+
+fn describe(scope: &Scope<'_>, found: Match) -> Attempt<Option<SearchHit>> {
+    let mut statement = scope.connection.prepare_cached(
+        "SELECT m.session_id, m.role, m.timestamp, m.tool_name, s.source, s.model, s.started_at
+         FROM messages m JOIN sessions s ON s.id = m.session_id WHERE m.id = ?1",
+    )?;
+    let mut rows = statement.query([found.id])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let session_id = SessionId::new(column::string(row, 0)?);
+    let timestamp = Timestamp(column::real(row, 2)?.unwrap_or_default());
+    let context = neighbours(scope, &session_id, timestamp, found.id)?;
+    Ok(Some(SearchHit {
+        id: MessageId(found.id),
+        session_id,
+        role: column::string(row, 1)?,
+        snippet: found.snippet,
+        timestamp,
+        tool_name: column::text(row, 3)?,
+        source: column::string(row, 4)?,
+        model: column::text(row, 5)?,
+        session_started: Timestamp(column::real(row, 6)?.unwrap_or_default()),
+        context,
+    }))
+}
+
+/// The message before and the one after, by one index look-up each.
+fn neighbours(
+    scope: &Scope<'_>,
+    session: &SessionId,
+    at: Timestamp,
+    id: i64,
+) -> Attempt<Vec<ContextMessage>> {
+    let mut context = Vec::new();
+    for (comparison, order) in [("<", "DESC"), (">", "ASC")] {
+        let mut statement = scope.connection.prepare_cached(&format!(
+            "SELECT role, substr(content, 1, 1000) FROM messages
+             WHERE session_id = ?1 AND (timestamp, id) {comparison} (?2, ?3) ORDER BY timestamp {order}, id {order} LIMIT 1"
+        ))?;
+        let mut rows = statement.query(params![session.as_str(), at.seconds(), id])?;
+        if let Some(row) = rows.next()? {
+            let content = decode_content(column::string(row, 1)?);
+            let content = head(&content.text(), CONTEXT_CHARS).to_owned();
+            context.push(ContextMessage {
+                role: column::string(row, 0)?,
+                content,
+            });
+        }
+    }
+    Ok(context)
+}

@@ -1,0 +1,334 @@
+//! The session row: its life from the first message to its end, and what it has used.
+
+use hermes_types::{Cost, SessionId, Timestamp, Usage};
+use rusqlite::{OptionalExtension, params};
+
+use crate::column;
+use crate::error::Attempt;
+use crate::pending::Pending;
+use crate::writer::{Durability, Scope};
+use crate::{Error, Store};
+
+/// What is known about a session when it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSession {
+    pub id: SessionId,
+    /// `cli`, a platform's name, `cron`, `tool`, …
+    pub source: String,
+    pub user_id: Option<String>,
+    pub model: Option<String>,
+    /// JSON.
+    pub model_config: Option<String>,
+    pub system_prompt: Option<String>,
+    pub parent: Option<SessionId>,
+    pub started_at: Timestamp,
+}
+
+impl NewSession {
+    pub fn new(id: SessionId, source: impl Into<String>, started_at: Timestamp) -> Self {
+        Self {
+            id,
+            source: source.into(),
+            user_id: None,
+            model: None,
+            model_config: None,
+            system_prompt: None,
+            parent: None,
+            started_at,
+        }
+    }
+}
+
+/// A session as it stands in the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    pub id: SessionId,
+    pub source: String,
+    pub user_id: Option<String>,
+    pub model: Option<String>,
+    pub model_config: Option<String>,
+    pub system_prompt: Option<String>,
+    pub parent: Option<SessionId>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub end_reason: Option<String>,
+    pub title: Option<String>,
+    pub message_count: u64,
+    pub tool_call_count: u64,
+    pub usage: Usage,
+    pub estimated_cost_usd: Option<f64>,
+    pub cost_status: Option<String>,
+}
+
+/// Why a session ended. The first reason given stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    CliClose,
+    NewSession,
+    ResumedOther,
+    Compression,
+    SessionReset,
+    SessionSwitch,
+    CronComplete,
+}
+
+impl EndReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CliClose => "cli_close",
+            Self::NewSession => "new_session",
+            Self::ResumedOther => "resumed_other",
+            Self::Compression => "compression",
+            Self::SessionReset => "session_reset",
+            Self::SessionSwitch => "session_switch",
+            Self::CronComplete => "cron_complete",
+        }
+    }
+}
+
+/// Who answered and how it is paid for; filled once, then kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Billing {
+    pub provider: Option<String>,
+    pub base_url: Option<String>,
+    pub mode: Option<String>,
+    pub model: Option<String>,
+    pub cost_source: Option<String>,
+    pub pricing_version: Option<String>,
+}
+
+/// Whether token counts are added to a session's totals or replace them. One surface never does both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tally {
+    Add,
+    Replace,
+}
+
+const COLUMNS: &str =
+    "id, source, user_id, model, model_config, system_prompt, parent_session_id, started_at, ended_at,
+    end_reason, title, message_count, tool_call_count, input_tokens, output_tokens, cache_read_tokens,
+    cache_write_tokens, reasoning_tokens, estimated_cost_usd, cost_status";
+
+impl Store {
+    /// Creates the row, or fills in what an existing one lacks. Safe to repeat.
+    pub fn create_session(&self, session: NewSession) -> Pending<()> {
+        self.write(Durability::Process, move |scope| insert(scope, &session))
+    }
+
+    pub fn session(&self, id: &SessionId) -> Pending<Option<Session>> {
+        let id = id.clone();
+        self.read(move |scope| find(scope, &id))
+    }
+
+    /// Ends a session that is still open; ending an ended one changes nothing.
+    pub fn end_session(&self, id: &SessionId, reason: EndReason, at: Timestamp) -> Pending<()> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            scope.connection.execute(
+                "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
+                params![id.as_str(), at.seconds(), reason.as_str()],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Opens an ended session again.
+    pub fn reopen_session(&self, id: &SessionId) -> Pending<()> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            scope.connection.execute(
+                "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
+                [id.as_str()],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Keeps the prompt prefix this session was begun with, to be used again byte for byte.
+    pub fn set_system_prompt(&self, id: &SessionId, prompt: String) -> Pending<()> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            scope.connection.execute(
+                "UPDATE sessions SET system_prompt = ?2 WHERE id = ?1",
+                params![id.as_str(), prompt],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Adds to, or replaces, what the session has used; billing facts are filled in once.
+    pub fn record_usage(
+        &self,
+        id: &SessionId,
+        tally: Tally,
+        usage: Usage,
+        cost: Cost,
+        billing: Billing,
+    ) -> Pending<()> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            save_usage(scope, &id, tally, usage, cost, &billing)
+        })
+    }
+
+    /// The newest session of a source by its start.
+    pub fn newest_session(&self, source: &str) -> Pending<Option<SessionId>> {
+        let source = source.to_owned();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT id FROM sessions WHERE source = ?1 ORDER BY started_at DESC LIMIT 1",
+            )?;
+            let id: Option<String> = statement.query_row([source], |row| row.get(0)).optional()?;
+            Ok(id.map(SessionId::new))
+        })
+    }
+
+    /// The session a command means: an exact id, or the only one that begins so.
+    pub fn resolve_prefix(&self, text: &str) -> Pending<Option<SessionId>> {
+        let text = text.to_owned();
+        self.read(move |scope| {
+            if find_id(scope, &text)?.is_some() {
+                return Ok(Some(SessionId::new(text)));
+            }
+            if text.is_empty() {
+                return Ok(None);
+            }
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT id FROM sessions WHERE id >= ?1 AND substr(id, 1, length(?1)) = ?1 LIMIT 2",
+            )?;
+            let found: Vec<String> = statement
+                .query_map([&text], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(match found.as_slice() {
+                [only] => Some(SessionId::new(only.clone())),
+                _ => None,
+            })
+        })
+    }
+}
+
+pub(crate) fn insert(scope: &Scope<'_>, session: &NewSession) -> Attempt<()> {
+    let mut statement = scope.connection.prepare_cached(
+        "INSERT INTO sessions (id, source, user_id, model, model_config, system_prompt, parent_session_id, started_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (id) DO UPDATE SET
+            user_id = COALESCE(user_id, excluded.user_id),
+            model = COALESCE(model, excluded.model),
+            model_config = COALESCE(model_config, excluded.model_config),
+            system_prompt = COALESCE(system_prompt, excluded.system_prompt),
+            parent_session_id = COALESCE(parent_session_id, excluded.parent_session_id)",
+    )?;
+    // A parent that was deleted meanwhile must not keep its child from being stored.
+    let parent = match &session.parent {
+        Some(parent) => find_id(scope, parent.as_str())?,
+        None => None,
+    };
+    statement.execute(params![
+        session.id.as_str(),
+        session.source,
+        session.user_id,
+        session.model,
+        session.model_config,
+        session.system_prompt,
+        parent,
+        session.started_at.seconds(),
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn find_id(scope: &Scope<'_>, id: &str) -> Attempt<Option<String>> {
+    let mut statement = scope
+        .connection
+        .prepare_cached("SELECT id FROM sessions WHERE id = ?1")?;
+    Ok(statement.query_row([id], |row| row.get(0)).optional()?)
+}
+
+pub(crate) fn find(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Session>> {
+    let mut statement = scope
+        .connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"))?;
+    let mut rows = statement.query([id.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Session {
+        id: SessionId::new(column::string(row, 0)?),
+        source: column::string(row, 1)?,
+        user_id: column::text(row, 2)?,
+        model: column::text(row, 3)?,
+        model_config: column::text(row, 4)?,
+        system_prompt: column::text(row, 5)?,
+        parent: column::text(row, 6)?.map(SessionId::new),
+        started_at: Timestamp(column::real(row, 7)?.unwrap_or_default()),
+        ended_at: column::real(row, 8)?.map(Timestamp),
+        end_reason: column::text(row, 9)?,
+        title: column::text(row, 10)?,
+        message_count: column::count(row, 11)?,
+        tool_call_count: column::count(row, 12)?,
+        usage: Usage {
+            input: column::count(row, 13)?,
+            output: column::count(row, 14)?,
+            cache_read: column::count(row, 15)?,
+            cache_write: column::count(row, 16)?,
+            reasoning: column::count(row, 17)?,
+        },
+        estimated_cost_usd: column::real(row, 18)?,
+        cost_status: column::text(row, 19)?,
+    }))
+}
+
+fn save_usage(
+    scope: &Scope<'_>,
+    id: &SessionId,
+    tally: Tally,
+    usage: Usage,
+    cost: Cost,
+    billing: &Billing,
+) -> Attempt<()> {
+    let keep = match tally {
+        Tally::Add => 1,
+        Tally::Replace => 0,
+    };
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "millionths of a dollar stay far below 2^52"
+    )]
+    let dollars = cost.micro_usd.map(|micro| micro as f64 / 1e6);
+    let changed = scope.connection.execute(
+        "UPDATE sessions SET
+            input_tokens = COALESCE(input_tokens, 0) * ?2 + ?3,
+            output_tokens = COALESCE(output_tokens, 0) * ?2 + ?4,
+            cache_read_tokens = COALESCE(cache_read_tokens, 0) * ?2 + ?5,
+            cache_write_tokens = COALESCE(cache_write_tokens, 0) * ?2 + ?6,
+            reasoning_tokens = COALESCE(reasoning_tokens, 0) * ?2 + ?7,
+            estimated_cost_usd = CASE WHEN ?8 IS NULL THEN estimated_cost_usd
+                                      ELSE COALESCE(estimated_cost_usd, 0) * ?2 + ?8 END,
+            cost_status = ?9,
+            billing_provider = COALESCE(billing_provider, ?10),
+            billing_base_url = COALESCE(billing_base_url, ?11),
+            billing_mode = COALESCE(billing_mode, ?12),
+            model = COALESCE(model, ?13),
+            cost_source = COALESCE(?14, cost_source),
+            pricing_version = COALESCE(?15, pricing_version)
+         WHERE id = ?1",
+        params![
+            id.as_str(),
+            keep,
+            column::signed(usage.input),
+            column::signed(usage.output),
+            column::signed(usage.cache_read),
+            column::signed(usage.cache_write),
+            column::signed(usage.reasoning),
+            dollars,
+            cost.status.as_str(),
+            billing.provider,
+            billing.base_url,
+            billing.mode,
+            billing.model,
+            billing.cost_source,
+            billing.pricing_version,
+        ],
+    )?;
+    if changed == 0 {
+        return Err(Error::NotFound(format!("Session not found: {id}")).into());
+    }
+    Ok(())
+}

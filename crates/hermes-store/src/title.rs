@@ -1,0 +1,121 @@
+//! Titles: unique names people give to sessions, and finding a session by one.
+
+use hermes_text::{Title, next_title, title_base};
+use hermes_types::SessionId;
+use rusqlite::{OptionalExtension, params};
+
+use crate::error::Attempt;
+use crate::pending::Pending;
+use crate::session::find_id;
+use crate::writer::{Durability, Scope};
+use crate::{Error, Store, lineage};
+
+impl Store {
+    /// Names a session, or takes its name away.
+    pub fn set_title(&self, id: &SessionId, title: Option<Title>) -> Pending<()> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            assign(scope, &id, title.as_ref())
+        })
+    }
+
+    /// What a continuation of a session with this title is called.
+    pub fn next_title(&self, title: &str) -> Pending<String> {
+        let title = title.to_owned();
+        self.read(move |scope| {
+            let taken = series(scope, title_base(&title))?;
+            Ok(next_title(&title, taken.iter().map(|(_, taken)| taken.as_str())))
+        })
+    }
+
+    /// The session meant by a name: an exact id first, then the newest of the title's series.
+    pub fn resolve(&self, name: &str) -> Pending<Option<SessionId>> {
+        let name = name.to_owned();
+        self.read(move |scope| {
+            let found = match find_id(scope, &name)? {
+                Some(id) => Some(SessionId::new(id)),
+                None => by_title(scope, &name)?,
+            };
+            found
+                .map(|id| lineage::newest_continuation(scope, &id))
+                .transpose()
+        })
+    }
+}
+
+fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -> Attempt<()> {
+    if let Some(title) = title {
+        let holder: Option<String> = scope
+            .connection
+            .prepare_cached("SELECT id FROM sessions WHERE title = ?1 AND id <> ?2")?
+            .query_row(params![title.as_str(), id.as_str()], |row| row.get(0))
+            .optional()?;
+        match holder {
+            // The conversation went on in another session; its earlier part gives the name up.
+            Some(session)
+                if lineage::compression_ancestors(scope, id)?
+                    .iter()
+                    .any(|a| a.as_str() == session) =>
+            {
+                scope
+                    .connection
+                    .execute("UPDATE sessions SET title = NULL WHERE id = ?1", [session])?;
+            }
+            Some(session) => {
+                return Err(Error::TitleTaken {
+                    title: title.as_str().to_owned(),
+                    session,
+                }
+                .into());
+            }
+            None => {}
+        }
+    }
+    let changed = scope
+        .connection
+        .prepare_cached("UPDATE sessions SET title = ?2 WHERE id = ?1")?
+        .execute(params![id.as_str(), title.map(Title::as_str)])?;
+    if changed == 0 {
+        return Err(Error::NotFound(format!("Session not found: {id}")).into());
+    }
+    Ok(())
+}
+
+fn by_title(scope: &Scope<'_>, title: &str) -> Attempt<Option<SessionId>> {
+    let numbered = series(scope, title)?
+        .into_iter()
+        .find(|(_, other)| other != title);
+    if let Some((id, _)) = numbered {
+        return Ok(Some(id));
+    }
+    let exact: Option<String> = scope
+        .connection
+        .prepare_cached("SELECT id FROM sessions WHERE title = ?1")?
+        .query_row([title], |row| row.get(0))
+        .optional()?;
+    Ok(exact.map(SessionId::new))
+}
+
+/// The sessions called `base` or `base #N`, newest first.
+fn series(scope: &Scope<'_>, base: &str) -> Attempt<Vec<(SessionId, String)>> {
+    let pattern = format!("{} #%", escape_like(base));
+    let mut statement = scope.connection.prepare_cached(
+        r"SELECT id, title FROM sessions WHERE title = ?1 OR title LIKE ?2 ESCAPE '\' ORDER BY started_at DESC",
+    )?;
+    let rows = statement.query_map([base, &pattern], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+    })?;
+    let mut members = Vec::new();
+    for row in rows {
+        let (id, title) = row?;
+        // LIKE ignores case and lets `#N` be anything; the series itself does not.
+        if title == base || title_base(&title) == base {
+            members.push((SessionId::new(id), title));
+        }
+    }
+    Ok(members)
+}
+
+pub(crate) fn escape_like(text: &str) -> String {
+    text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_")
+}

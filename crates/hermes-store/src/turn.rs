@@ -1,0 +1,210 @@
+//! Turns and the tool calls in them, written down before and after, so that a restart knows what was going on.
+
+use hermes_types::{
+    CallId, HolderId, InboxId, OutcomeStatus, SessionId, SpendingCap, Timestamp, Turn, TurnId, TurnState,
+};
+use rusqlite::{OptionalExtension, Row, params};
+
+use crate::Store;
+use crate::column;
+use crate::error::Attempt;
+use crate::pending::Pending;
+use crate::writer::Durability;
+
+/// A turn cut off this often is not tried again by itself.
+const MOST_CUT_OFFS: u32 = 2;
+
+/// A tool call about to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToolCall {
+    pub id: CallId,
+    pub name: String,
+    /// JSON text, as the model wrote it.
+    pub arguments: String,
+    /// What the guard decided, for the record.
+    pub verdict: Option<String>,
+}
+
+/// A tool call as it was recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCallRecord {
+    pub id: CallId,
+    pub name: String,
+    pub arguments: String,
+    pub started_at: Timestamp,
+    /// Absent while it runs; after a restart that means nobody knows whether it happened.
+    pub status: Option<OutcomeStatus>,
+}
+
+const COLUMNS: &str = "id, session_id, inbox_id, state, started_at, deadline_at, cap_micro_usd, cap_tokens, cut_offs, prefix_hash";
+
+impl Store {
+    /// Writes a turn down before its first model call.
+    pub fn open_turn(&self, turn: Turn, holder: HolderId) -> Pending<()> {
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached(&format!(
+                    "INSERT INTO hx_turns ({COLUMNS}, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+                ))?
+                .execute(params![
+                    turn.id.as_str(),
+                    turn.session.as_str(),
+                    turn.inbox.map(|id| id.0),
+                    turn.state.as_str(),
+                    turn.started_at.seconds(),
+                    turn.deadline_at.map(Timestamp::seconds),
+                    turn.cap.micro_usd.map(column::signed),
+                    turn.cap.tokens.map(column::signed),
+                    turn.cut_offs,
+                    turn.prefix_hash,
+                    holder.as_str(),
+                ])?;
+            Ok(())
+        })
+    }
+
+    pub fn close_turn(
+        &self,
+        id: &TurnId,
+        state: TurnState,
+        note: Option<String>,
+        at: Timestamp,
+    ) -> Pending<()> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_turns SET state = ?2, note = ?3, closed_at = ?4 WHERE id = ?1 AND state = 'running'")?
+                .execute(params![id.as_str(), state.as_str(), note, at.seconds()])?;
+            Ok(())
+        })
+    }
+
+    pub fn turn(&self, id: &TurnId) -> Pending<Option<Turn>> {
+        let id = id.clone();
+        self.read(move |scope| {
+            let mut statement = scope
+                .connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM hx_turns WHERE id = ?1"))?;
+            let mut rows = statement.query([id.as_str()])?;
+            rows.next()?.map(read_turn).transpose()
+        })
+    }
+
+    /// Turns that claim to be running. At start-up, those whose conversation nobody holds were cut off.
+    pub fn running_turns(&self) -> Pending<Vec<Turn>> {
+        self.read(|scope| {
+            let mut statement = scope.connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM hx_turns WHERE state = 'running' ORDER BY started_at"
+            ))?;
+            let mut rows = statement.query([])?;
+            let mut turns = Vec::new();
+            while let Some(row) = rows.next()? {
+                turns.push(read_turn(row)?);
+            }
+            Ok(turns)
+        })
+    }
+
+    /// Notes that a turn was cut off and gives it to a new holder, or parks it when that has happened too often.
+    pub fn note_cut_off(&self, id: &TurnId, holder: HolderId, at: Timestamp) -> Pending<TurnState> {
+        let id = id.clone();
+        self.write(Durability::Process, move |scope| {
+            let count: Option<u32> = scope
+                .connection
+                .prepare_cached(
+                    "UPDATE hx_turns SET cut_offs = cut_offs + 1, holder = ?2 WHERE id = ?1 AND state = 'running'
+                     RETURNING cut_offs",
+                )?
+                .query_row(params![id.as_str(), holder.as_str()], |row| row.get(0))
+                .optional()?;
+            if count.is_none_or(|count| count < MOST_CUT_OFFS) {
+                return Ok(TurnState::Running);
+            }
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_turns SET state = 'parked', closed_at = ?2 WHERE id = ?1")?
+                .execute(params![id.as_str(), at.seconds()])?;
+            Ok(TurnState::Parked)
+        })
+    }
+
+    /// Writes a call down before it is run.
+    pub fn begin_call(&self, turn: &TurnId, call: NewToolCall, at: Timestamp) -> Pending<()> {
+        let turn = turn.clone();
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached(
+                    "INSERT INTO hx_tool_calls (turn_id, call_id, name, arguments, verdict, started_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                     ON CONFLICT (turn_id, call_id) DO UPDATE SET started_at = excluded.started_at, ended_at = NULL, status = NULL",
+                )?
+                .execute(params![turn.as_str(), call.id.as_str(), call.name, call.arguments, call.verdict, at.seconds()])?;
+            Ok(())
+        })
+    }
+
+    /// Notes how a call ended; `handle` says where the rest of a long result lies.
+    pub fn end_call(
+        &self,
+        turn: &TurnId,
+        call: &CallId,
+        status: OutcomeStatus,
+        handle: Option<String>,
+        at: Timestamp,
+    ) -> Pending<()> {
+        let (turn, call) = (turn.clone(), call.clone());
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_tool_calls SET status = ?3, handle = ?4, ended_at = ?5 WHERE turn_id = ?1 AND call_id = ?2")?
+                .execute(params![turn.as_str(), call.as_str(), status.as_str(), handle, at.seconds()])?;
+            Ok(())
+        })
+    }
+
+    /// The calls of a turn in the order they began.
+    pub fn tool_calls(&self, turn: &TurnId) -> Pending<Vec<ToolCallRecord>> {
+        let turn = turn.clone();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT call_id, name, arguments, started_at, status FROM hx_tool_calls WHERE turn_id = ?1
+                 ORDER BY started_at, call_id",
+            )?;
+            let mut rows = statement.query([turn.as_str()])?;
+            let mut calls = Vec::new();
+            while let Some(row) = rows.next()? {
+                calls.push(ToolCallRecord {
+                    id: CallId::new(column::string(row, 0)?),
+                    name: column::string(row, 1)?,
+                    arguments: column::string(row, 2)?,
+                    started_at: Timestamp(column::real(row, 3)?.unwrap_or_default()),
+                    status: column::text(row, 4)?.and_then(|text| OutcomeStatus::parse(&text)),
+                });
+            }
+            Ok(calls)
+        })
+    }
+}
+
+fn read_turn(row: &Row<'_>) -> Attempt<Turn> {
+    let amount = |at: usize| {
+        Ok::<_, crate::error::Fault>(row.get::<_, Option<i64>>(at)?.and_then(|n| u64::try_from(n).ok()))
+    };
+    Ok(Turn {
+        id: TurnId::new(column::string(row, 0)?),
+        session: SessionId::new(column::string(row, 1)?),
+        inbox: row.get::<_, Option<i64>>(2)?.map(InboxId),
+        state: TurnState::parse(&column::string(row, 3)?).unwrap_or(TurnState::Failed),
+        started_at: Timestamp(column::real(row, 4)?.unwrap_or_default()),
+        deadline_at: column::real(row, 5)?.map(Timestamp),
+        cap: SpendingCap {
+            micro_usd: amount(6)?,
+            tokens: amount(7)?,
+        },
+        cut_offs: u32::try_from(column::count(row, 8)?).unwrap_or(u32::MAX),
+        prefix_hash: column::text(row, 9)?,
+    })
+}

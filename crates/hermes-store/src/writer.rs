@@ -1,0 +1,330 @@
+//! The one thread that writes.
+//!
+//! Whatever is waiting goes into one transaction (group commit); each operation has its own savepoint, so one that
+//! fails takes nobody with it. An answer is sent only after the commit. Between transactions the thread rebuilds a
+//! damaged search index, one short step at a time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use hermes_types::random_hex;
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::oneshot;
+
+use crate::connection::Journal;
+use crate::error::{Attempt, Error, Fault, Result};
+use crate::index::{self, Progress};
+use crate::pending::Pending;
+use crate::schema::Columns;
+
+/// How many waiting writes share a transaction at most, so that the first does not wait long for the last.
+const BATCH: usize = 512;
+
+/// How often a lock held by another process is asked for again, each time after 20 to 150 ms.
+const RETRIES: u32 = 15;
+
+/// After this many transactions the log is written back into the file, if nobody is waiting.
+const CHECKPOINT_EVERY: u32 = 50;
+
+/// An idle writer looks once in a while whether another process left a rebuild unfinished.
+const IDLE_LOOK: Duration = Duration::from_mins(1);
+
+/// What a write has survived when its caller hears of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Durability {
+    /// The death of this process.
+    Process,
+    /// The death of the machine: synced to disk. For what is acknowledged to the outside.
+    Disk,
+}
+
+/// What an operation sees: the connection inside a transaction, and which columns the file has.
+pub(crate) struct Scope<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) columns: &'a Columns,
+}
+
+pub(crate) enum Order {
+    Write(Box<dyn Write>, Durability),
+    /// Look for an index rebuild to go on with.
+    TendIndex,
+    Close(oneshot::Sender<Result<()>>),
+}
+
+/// One waiting operation. It may be run more than once, when its transaction has to be repeated.
+pub(crate) trait Write: Send {
+    fn run(&mut self, scope: &Scope<'_>) -> Attempt<()>;
+    fn answer(self: Box<Self>, committed: Result<()>);
+}
+
+struct Operation<T, F> {
+    run: F,
+    result: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T: Send, F: FnMut(&Scope<'_>) -> Attempt<T> + Send> Write for Operation<T, F> {
+    fn run(&mut self, scope: &Scope<'_>) -> Attempt<()> {
+        self.result = Some((self.run)(scope)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<()>) {
+        let Self { result, reply, .. } = *self;
+        // The caller may have stopped waiting; the write stands all the same.
+        let _ = reply.send(committed.and_then(|()| result.ok_or(Error::Closed)));
+    }
+}
+
+/// Puts an operation in the queue.
+pub(crate) fn submit<T, F>(queue: &Sender<Order>, durability: Durability, run: F) -> Pending<T>
+where
+    T: Send + 'static,
+    F: FnMut(&Scope<'_>) -> Attempt<T> + Send + 'static,
+{
+    let (reply, pending) = Pending::new();
+    // A closed queue drops the reply, which the pending side reads as `Closed`.
+    let _ = queue.send(Order::Write(
+        Box::new(Operation {
+            run,
+            result: None,
+            reply,
+        }),
+        durability,
+    ));
+    pending
+}
+
+pub(crate) struct Writer {
+    pub(crate) path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) columns: Columns,
+    pub(crate) journal: Journal,
+}
+
+impl Writer {
+    /// Runs until told to close, or until every handle is gone.
+    pub(crate) fn run(mut self, queue: &Receiver<Order>) {
+        let mut since_checkpoint = 0;
+        let mut synced = Durability::Process;
+        let mut tending = true;
+        let mut closing = None;
+        while closing.is_none() {
+            let first = if tending {
+                match queue.try_recv() {
+                    Ok(order) => Some(order),
+                    Err(TryRecvError::Empty) => None,
+                    Err(TryRecvError::Disconnected) => break,
+                }
+            } else {
+                match queue.recv_timeout(IDLE_LOOK) {
+                    Ok(order) => Some(order),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+            };
+            let mut writes = Vec::new();
+            let mut durability = Durability::Process;
+            for order in first.into_iter().chain(queue.try_iter().take(BATCH - 1)) {
+                match order {
+                    Order::Write(write, wanted) => {
+                        durability = durability.max(wanted);
+                        writes.push(write);
+                    }
+                    Order::TendIndex => tending = true,
+                    Order::Close(reply) => {
+                        closing = Some(reply);
+                        break;
+                    }
+                }
+            }
+            if writes.is_empty() {
+                tending = self.tend_index();
+                continue;
+            }
+            self.sync_to(durability, &mut synced);
+            self.commit(writes);
+            since_checkpoint += 1;
+            if tending {
+                tending = self.tend_index();
+            } else if since_checkpoint >= CHECKPOINT_EVERY {
+                since_checkpoint = 0;
+                self.checkpoint();
+            }
+        }
+        self.checkpoint();
+        if let Some(reply) = closing {
+            let closed = self
+                .connection
+                .close()
+                .map_err(|(_, error)| Error::from_sqlite(&self.path, &error));
+            let _ = reply.send(closed);
+        }
+    }
+
+    /// Runs every write in one transaction and answers them all.
+    fn commit(&mut self, mut writes: Vec<Box<dyn Write>>) {
+        let mut results = self.attempt(&mut writes);
+        let damaged = results
+            .as_ref()
+            .is_ok_and(|each| each.iter().any(|r| r.as_ref().is_err_and(index::may_be_damage)))
+            || results.as_ref().is_err_and(index::may_be_damage);
+        if damaged && self.replace_index().is_ok() {
+            results = self.attempt(&mut writes);
+        }
+        match results {
+            Ok(each) => {
+                for (write, result) in writes.into_iter().zip(each) {
+                    write.answer(result.map_err(|fault| fault.at(&self.path)));
+                }
+            }
+            Err(fault) => {
+                let error = fault.at(&self.path);
+                for write in writes {
+                    write.answer(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// One transaction: the outer error means nothing was written, an inner one concerns that write alone.
+    fn attempt(&mut self, writes: &mut [Box<dyn Write>]) -> Attempt<Vec<Attempt<()>>> {
+        self.begin()?;
+        if let Err(fault) = self.columns.refresh(&self.connection) {
+            self.roll_back();
+            return Err(fault);
+        }
+        let scope = Scope {
+            connection: &self.connection,
+            columns: &self.columns,
+        };
+        let mut results = Vec::with_capacity(writes.len());
+        for write in writes {
+            let result = run_in_savepoint(&scope, write.as_mut());
+            if self.connection.is_autocommit() {
+                // SQLite gave up the whole transaction (full disk, I/O error): what ran before is gone as well.
+                return Err(result.err().unwrap_or(Fault::Refused(Error::Closed)));
+            }
+            results.push(result);
+        }
+        if let Err(error) = retry_while_busy(|| self.connection.execute_batch("COMMIT")) {
+            self.roll_back();
+            return Err(error.into());
+        }
+        Ok(results)
+    }
+
+    fn begin(&self) -> Attempt<()> {
+        Ok(retry_while_busy(|| {
+            self.connection.execute_batch("BEGIN IMMEDIATE")
+        })?)
+    }
+
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(path = %self.path.display(), %error, "could not roll back");
+        }
+    }
+
+    fn replace_index(&mut self) -> Attempt<()> {
+        self.begin()?;
+        let replaced = index::recreate(&self.connection);
+        if let Err(fault) = replaced {
+            self.roll_back();
+            return Err(fault);
+        }
+        self.connection.execute_batch("COMMIT")?;
+        Ok(())
+    }
+
+    /// One step of a rebuild; true while there is more to do.
+    fn tend_index(&mut self) -> bool {
+        // Most of the time there is nothing to do, and finding that out must not take the write lock.
+        if !index::is_rebuilding(&self.connection).unwrap_or(false) {
+            return false;
+        }
+        let step = self.begin().and_then(|()| index::step(&self.connection));
+        match step {
+            Ok(progress) if self.connection.execute_batch("COMMIT").is_ok() => progress == Progress::More,
+            Ok(_) => {
+                self.roll_back();
+                false
+            }
+            Err(fault) => {
+                self.roll_back();
+                tracing::warn!(path = %self.path.display(), error = %fault.at(&self.path), "the search index is not rebuilt yet; trying again later");
+                false
+            }
+        }
+    }
+
+    fn sync_to(&self, wanted: Durability, current: &mut Durability) {
+        if wanted == *current {
+            return;
+        }
+        let level = match wanted {
+            Durability::Process => "PRAGMA synchronous = NORMAL",
+            Durability::Disk => "PRAGMA synchronous = FULL",
+        };
+        match self.connection.execute_batch(level) {
+            Ok(()) => *current = wanted,
+            Err(error) => tracing::error!(%error, "could not change how writes are synced"),
+        }
+    }
+
+    fn checkpoint(&self) {
+        if self.journal == Journal::WriteAheadLog {
+            // Passive: takes what it can without making anyone wait. A failure leaves the log to the next one.
+            let _ = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        }
+    }
+}
+
+fn run_in_savepoint(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
+    scope.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+    // A panic would be a bug in this crate; it must not take the other writers down.
+    let result = catch_unwind(AssertUnwindSafe(|| write.run(scope))).unwrap_or_else(|_| {
+        Err(Fault::Refused(Error::Other {
+            path: PathBuf::from("state.db"),
+            detail: "an operation panicked".into(),
+        }))
+    });
+    if scope.connection.is_autocommit() {
+        return result;
+    }
+    if result.is_err() {
+        scope.connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+    }
+    scope.connection.prepare_cached("RELEASE one")?.execute([])?;
+    result
+}
+
+fn retry_while_busy(mut attempt: impl FnMut() -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+    for _ in 0..RETRIES {
+        match attempt() {
+            Err(error)
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+                ) =>
+            {
+                thread::sleep(jitter());
+            }
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+/// 20 to 150 ms, so that two waiting processes do not keep meeting.
+fn jitter() -> Duration {
+    let random = u64::from_str_radix(&random_hex(8), 16).unwrap_or(0);
+    Duration::from_millis(20 + random % 131)
+}

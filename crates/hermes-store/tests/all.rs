@@ -1,0 +1,16 @@
+//! Behaviour of the store, seen through its public calls and, where formats matter, through plain SQL.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look into the file and start writer processes"
+)]
+
+mod all {
+    pub(crate) mod support;
+
+    mod damage;
+    mod durable;
+    mod messages;
+    mod processes;
+    mod search;
+    mod sessions;
+}

@@ -1,0 +1,109 @@
+//! What the tests of this crate share.
+
+use std::path::{Path, PathBuf};
+use std::task::{Context, Poll, Waker};
+
+use hermes_store::{NewMessage, NewSession, SearchResult, SearchScope, SessionFilter, Store};
+use hermes_text::SearchQuery;
+use hermes_types::{Message, SessionId, Timestamp};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+/// A store in a folder of its own.
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+    pub(crate) store: Store,
+}
+
+pub(crate) fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("state.db")).unwrap();
+    Place { folder, store }
+}
+
+impl Place {
+    pub(crate) fn db(&self) -> PathBuf {
+        self.folder.path().join("state.db")
+    }
+
+    /// A second, plain look at the file, as another program would take it.
+    pub(crate) fn sql(&self) -> Connection {
+        let connection = Connection::open(self.db()).unwrap();
+        connection
+            .execute_batch("PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000")
+            .unwrap();
+        connection
+    }
+
+    pub(crate) fn session(&self, id: &str, at: f64) -> SessionId {
+        let id = SessionId::from(id);
+        self.store
+            .create_session(NewSession::new(id.clone(), "cli", Timestamp(at)))
+            .wait()
+            .unwrap();
+        id
+    }
+
+    pub(crate) fn say(&self, session: &SessionId, text: &str, at: f64) {
+        self.store
+            .append(session, NewMessage::new(Message::user(text), Timestamp(at)))
+            .wait()
+            .unwrap();
+    }
+
+    pub(crate) fn find(&self, text: &str) -> SearchResult {
+        self.find_in(
+            text,
+            SearchScope {
+                limit: 50,
+                ..SearchScope::default()
+            },
+        )
+    }
+
+    pub(crate) fn find_in(&self, text: &str, within: SearchScope) -> SearchResult {
+        find(&self.store, text, within)
+    }
+
+    pub(crate) fn listed(&self) -> Vec<String> {
+        let sessions = self
+            .store
+            .list_sessions(SessionFilter::default(), 20)
+            .wait()
+            .unwrap();
+        sessions
+            .into_iter()
+            .map(|session| session.id.as_str().to_owned())
+            .collect()
+    }
+}
+
+pub(crate) fn find(store: &Store, text: &str, within: SearchScope) -> SearchResult {
+    let Some(query) = SearchQuery::sanitise(text) else {
+        return SearchResult {
+            hits: Vec::new(),
+            coverage: hermes_store::Coverage::Index,
+        };
+    };
+    block_on(store.search(query, within)).unwrap()
+}
+
+pub(crate) fn snippets(result: &SearchResult) -> Vec<&str> {
+    result.hits.iter().map(|hit| hit.snippet.as_str()).collect()
+}
+
+/// Runs a future whose wake-ups come from the store's threads.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn mode_of(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
