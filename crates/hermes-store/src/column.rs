@@ -26,9 +26,7 @@ pub(crate) fn real(row: &Row<'_>, at: usize) -> Attempt<Option<f64>> {
         #[expect(clippy::cast_precision_loss, reason = "times and sums are far below 2^52")]
         ValueRef::Integer(number) => Some(number as f64),
         ValueRef::Real(number) => Some(number),
-        ValueRef::Text(bytes) => std::str::from_utf8(bytes)
-            .ok()
-            .and_then(|text| text.trim().parse().ok()),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok()),
         ValueRef::Null | ValueRef::Blob(_) => None,
     })
 }
@@ -37,15 +35,11 @@ pub(crate) fn real(row: &Row<'_>, at: usize) -> Attempt<Option<f64>> {
 pub(crate) fn integer(row: &Row<'_>, at: usize) -> Attempt<i64> {
     Ok(match row.get_ref(at)? {
         ValueRef::Integer(number) => number,
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a counter stored as a float is still a counter"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "a counter stored as a float is still a counter")]
         ValueRef::Real(number) => number as i64,
-        ValueRef::Text(bytes) => std::str::from_utf8(bytes)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(0),
+        ValueRef::Text(bytes) => {
+            std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+        }
         ValueRef::Null | ValueRef::Blob(_) => 0,
     })
 }

@@ -88,40 +88,24 @@ pub(crate) fn open_immutable(path: &Path) -> Result<Connection> {
 /// A new file for its owner alone, with no settings of ours: the target of a copy.
 pub(crate) fn create_plain(path: &Path) -> Result<Connection> {
     prepare_file(path)?;
-    open(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
+    open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this crate is the one that opens SQLite"
-)]
+#[expect(clippy::disallowed_methods, reason = "this crate is the one that opens SQLite")]
 pub(crate) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Connection::open_with_flags(path, flags).map_err(|error| Error::from_sqlite(path, &error))
 }
 
 /// Creates the file for its owner alone before SQLite can create it for everybody; the log files follow its mode.
 fn prepare_file(path: &Path) -> Result<()> {
-    match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-    {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             tighten_mode(path);
             Ok(())
         }
-        Err(error) if error.kind() == ErrorKind::StorageFull => Err(Error::Full {
-            path: path.to_owned(),
-        }),
-        Err(error) => Err(Error::ReadOnly {
-            path: path.to_owned(),
-            detail: error.to_string(),
-        }),
+        Err(error) if error.kind() == ErrorKind::StorageFull => Err(Error::Full { path: path.to_owned() }),
+        Err(error) => Err(Error::ReadOnly { path: path.to_owned(), detail: error.to_string() }),
     }
 }
 
@@ -148,10 +132,7 @@ fn choose_journal(connection: &Connection, path: &Path) -> Result<Journal> {
         }
         Err(error) => {
             let error = Error::from_sqlite(path, &error);
-            if matches!(
-                error,
-                Error::Damaged { .. } | Error::Full { .. } | Error::ReadOnly { .. }
-            ) {
+            if matches!(error, Error::Damaged { .. } | Error::Full { .. } | Error::ReadOnly { .. }) {
                 return Err(error);
             }
         }

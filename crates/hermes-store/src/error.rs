@@ -84,14 +84,10 @@ impl Error {
         let path = path.to_owned();
         match error.kind() {
             std::io::ErrorKind::StorageFull => Self::Full { path },
-            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly {
-                path,
-                detail: error.to_string(),
-            },
-            _ => Self::Other {
-                path,
-                detail: error.to_string(),
-            },
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                Self::ReadOnly { path, detail: error.to_string() }
+            }
+            _ => Self::Other { path, detail: error.to_string() },
         }
     }
 

@@ -19,9 +19,7 @@ impl Store {
                 "SELECT id FROM sessions WHERE ?1 IS NULL OR source = ?1 ORDER BY started_at, id",
             )?;
             let ids = statement.query_map(params![filter.source], |row| row.get::<_, String>(0))?;
-            Ok(ids
-                .map(|id| id.map(SessionId::new))
-                .collect::<rusqlite::Result<_>>()?)
+            Ok(ids.map(|id| id.map(SessionId::new)).collect::<rusqlite::Result<_>>()?)
         })
     }
 
@@ -34,9 +32,8 @@ impl Store {
 
 fn export(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Map<String, Value>>> {
     let names = ordered_columns(scope, "sessions")?;
-    let mut statement = scope
-        .connection
-        .prepare_cached(&format!("SELECT {} FROM sessions WHERE id = ?1", quoted(&names)))?;
+    let mut statement =
+        scope.connection.prepare_cached(&format!("SELECT {} FROM sessions WHERE id = ?1", quoted(&names)))?;
     let mut rows = statement.query([id.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let mut session = object(row, &names)?;
@@ -63,18 +60,14 @@ fn export(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Map<String, Value
 
 /// Whatever columns this file has, in the order they were declared.
 fn ordered_columns(scope: &Scope<'_>, table: &str) -> Attempt<Vec<String>> {
-    let mut statement = scope
-        .connection
-        .prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
+    let mut statement =
+        scope.connection.prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
     let names = statement.query_map([table], |row| row.get(0))?;
     Ok(names.collect::<rusqlite::Result<_>>()?)
 }
 
 fn quoted(names: &[String]) -> String {
-    let quoted: Vec<String> = names
-        .iter()
-        .map(|name| format!("\"{}\"", name.replace('"', "\"\"")))
-        .collect();
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
     quoted.join(", ")
 }
 

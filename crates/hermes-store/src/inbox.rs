@@ -138,10 +138,7 @@ impl Store {
             let Some(row) = rows.next()? else {
                 return Ok(QueueDepth::default());
             };
-            Ok(QueueDepth {
-                waiting: column::count(row, 0)?,
-                oldest: column::real(row, 1)?.map(Timestamp),
-            })
+            Ok(QueueDepth { waiting: column::count(row, 0)?, oldest: column::real(row, 1)?.map(Timestamp) })
         })
     }
 }

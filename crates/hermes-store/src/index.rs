@@ -91,11 +91,7 @@ pub(crate) fn recreate(connection: &Connection) -> Attempt<()> {
     if tables.is_empty() {
         let sql =
             format!("CREATE VIRTUAL TABLE {TABLE} USING fts5(content, content=messages, content_rowid=id)");
-        tables.push(Table {
-            name: TABLE.to_owned(),
-            layout: Layout::External,
-            sql,
-        });
+        tables.push(Table { name: TABLE.to_owned(), layout: Layout::External, sql });
     }
     for table in &tables {
         drop_table(connection, &table.name)?;
@@ -253,10 +249,8 @@ fn existing(connection: &Connection) -> Attempt<Vec<Table>> {
     let mut tables = Vec::new();
     for row in rows {
         let (name, sql) = row?;
-        let squeezed: String = sql
-            .chars()
-            .filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'' | '`'))
-            .collect();
+        let squeezed: String =
+            sql.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'' | '`')).collect();
         let layout = if squeezed.to_ascii_lowercase().contains("content=messages") {
             Layout::External
         } else {
@@ -279,9 +273,8 @@ fn drop_table(connection: &Connection, name: &str) -> Attempt<()> {
     if !schema::table_exists(connection, name)? {
         return Ok(());
     }
-    let dropped = connection.execute_batch(&format!(
-        "SAVEPOINT drop_index; DROP TABLE {name}; RELEASE drop_index"
-    ));
+    let dropped =
+        connection.execute_batch(&format!("SAVEPOINT drop_index; DROP TABLE {name}; RELEASE drop_index"));
     if dropped.is_ok() {
         return Ok(());
     }
@@ -295,9 +288,8 @@ fn forget_table(connection: &Connection, name: &str) -> Attempt<()> {
     forget_entry(connection, name)?;
     for suffix in ["data", "idx", "content", "docsize", "config"] {
         let table = format!("{name}_{suffix}");
-        let dropped = connection.execute_batch(&format!(
-            "SAVEPOINT drop_part; DROP TABLE IF EXISTS {table}; RELEASE drop_part"
-        ));
+        let dropped = connection
+            .execute_batch(&format!("SAVEPOINT drop_part; DROP TABLE IF EXISTS {table}; RELEASE drop_part"));
         if dropped.is_err() {
             connection.execute_batch("ROLLBACK TO drop_part; RELEASE drop_part")?;
             forget_entry(connection, &table)?;
@@ -311,10 +303,8 @@ fn forget_entry(connection: &Connection, name: &str) -> Attempt<()> {
     let forgotten = connection.execute("DELETE FROM sqlite_master WHERE tbl_name = ?1", [name]);
     // RESET makes this connection read the catalogue anew; other connections notice by the changed cookie.
     let cookie: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
-    connection.execute_batch(&format!(
-        "PRAGMA schema_version = {}; PRAGMA writable_schema = RESET",
-        cookie + 1
-    ))?;
+    connection
+        .execute_batch(&format!("PRAGMA schema_version = {}; PRAGMA writable_schema = RESET", cookie + 1))?;
     forgotten?;
     Ok(())
 }

@@ -80,53 +80,34 @@ impl Store {
         let columns = schema::Columns::read(&connection).map_err(|fault| fault.at(path))?;
         connection.set_prepared_statement_cache_capacity(64);
         let (queue, orders) = channel();
-        let writer = Writer {
-            path: path.to_owned(),
-            connection,
-            columns,
-            journal,
-        };
+        let writer = Writer { path: path.to_owned(), connection, columns, journal };
         thread::Builder::new()
             .name("store-write".to_owned())
             .stack_size(1024 * 1024)
             .spawn(move || writer.run(&orders))
-            .map_err(|error| Error::Other {
-                path: path.to_owned(),
-                detail: error.to_string(),
-            })?;
+            .map_err(|error| Error::Other { path: path.to_owned(), detail: error.to_string() })?;
         let readers = Readers::start(path, Access::Shared)?;
-        Ok(Self {
-            inner: Arc::new(Inner {
-                path: path.to_owned(),
-                writer: Some(queue),
-                readers,
-                notices,
-            }),
-        })
+        Ok(Self { inner: Arc::new(Inner { path: path.to_owned(), writer: Some(queue), readers, notices }) })
     }
 
     /// Opens a file that lies where nothing can be written. Reading works; every write says why it does not.
     pub fn open_read_only(path: &Path) -> Result<Self> {
         connection::check_engine(path)?;
         if !path.exists() {
-            return Err(Error::NotFound(format!(
-                "{}: there is no database here yet",
-                path.display()
-            )));
+            return Err(Error::NotFound(format!("{}: there is no database here yet", path.display())));
         }
         let readers = Readers::start(path, Access::Immutable)?;
         Ok(Self {
-            inner: Arc::new(Inner {
-                path: path.to_owned(),
-                writer: None,
-                readers,
-                notices: Vec::new(),
-            }),
+            inner: Arc::new(Inner { path: path.to_owned(), writer: None, readers, notices: Vec::new() }),
         })
     }
 
     pub fn path(&self) -> &Path {
         &self.inner.path
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.writer.is_none()
     }
 
     /// What the user should know about the file.
@@ -151,10 +132,7 @@ impl Store {
         }
         let (reply, pending) = Pending::new();
         let detail = "the database was opened read-only".to_owned();
-        let _ = reply.send(Err(Error::ReadOnly {
-            path: self.inner.path.clone(),
-            detail,
-        }));
+        let _ = reply.send(Err(Error::ReadOnly { path: self.inner.path.clone(), detail }));
         pending
     }
 
@@ -176,11 +154,7 @@ impl Store {
     /// Starts the search index anew unless somebody already did.
     fn replace_index(&self) {
         drop(self.write(Durability::Process, |scope| {
-            if index::is_rebuilding(scope.connection)? {
-                Ok(())
-            } else {
-                index::recreate(scope.connection)
-            }
+            if index::is_rebuilding(scope.connection)? { Ok(()) } else { index::recreate(scope.connection) }
         }));
         self.order(Order::TendIndex);
     }

@@ -66,10 +66,7 @@ pub(crate) fn newest_continuation(scope: &Scope<'_>, id: &SessionId) -> Attempt<
             break;
         }
         // Children come newest first.
-        let Some(next) = children(scope, &current)?
-            .into_iter()
-            .find(|child| !child.is_side_branch)
-        else {
+        let Some(next) = children(scope, &current)?.into_iter().find(|child| !child.is_side_branch) else {
             break;
         };
         current = next.id;
@@ -98,17 +95,14 @@ pub(crate) fn compression_ancestors(scope: &Scope<'_>, id: &SessionId) -> Attemp
 }
 
 fn parent(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<SessionId>> {
-    let mut statement = scope
-        .connection
-        .prepare_cached("SELECT parent_session_id FROM sessions WHERE id = ?1")?;
+    let mut statement =
+        scope.connection.prepare_cached("SELECT parent_session_id FROM sessions WHERE id = ?1")?;
     let parent: Option<Option<String>> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     Ok(parent.flatten().map(SessionId::new))
 }
 
 fn end_reason(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<String>> {
-    let mut statement = scope
-        .connection
-        .prepare_cached("SELECT end_reason FROM sessions WHERE id = ?1")?;
+    let mut statement = scope.connection.prepare_cached("SELECT end_reason FROM sessions WHERE id = ?1")?;
     let reason: Option<Option<String>> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     Ok(reason.flatten())
 }

@@ -25,16 +25,10 @@ pub struct SessionFilter {
 impl SessionFilter {
     /// The condition on `s`, with `?1` for the source.
     pub(crate) fn condition(&self, scope: &Scope<'_>) -> String {
-        let source = if self.source.is_some() {
-            "s.source = ?1"
-        } else {
-            "(?1 IS NULL AND s.source <> 'tool')"
-        };
-        let archived = if scope.columns.has_session("archived") {
-            " AND COALESCE(s.archived, 0) = 0"
-        } else {
-            ""
-        };
+        let source =
+            if self.source.is_some() { "s.source = ?1" } else { "(?1 IS NULL AND s.source <> 'tool')" };
+        let archived =
+            if scope.columns.has_session("archived") { " AND COALESCE(s.archived, 0) = 0" } else { "" };
         format!("{source}{archived}")
     }
 }
@@ -156,15 +150,9 @@ mod tests {
             ))
             .unwrap();
         let columns = Columns::read(&connection).unwrap_or_else(|_| panic!("columns"));
-        let scope = Scope {
-            connection: &connection,
-            columns: &columns,
-        };
+        let scope = Scope { connection: &connection, columns: &columns };
         let mut statement = list_statement(&scope, filter).unwrap_or_else(|_| panic!("statement"));
-        let rows = statement
-            .query_map(params![filter.source, 20], |_| Ok(()))
-            .unwrap()
-            .count();
+        let rows = statement.query_map(params![filter.source, 20], |_| Ok(())).unwrap().count();
         assert_eq!(rows, 20);
         statement.get_status(StatementStatus::VmStep)
     }
@@ -174,10 +162,7 @@ mod tests {
         for source in [None, Some("cli".to_owned()), Some("discord".to_owned())] {
             let filter = SessionFilter { source };
             let (small, large) = (work_for(10_000, &filter), work_for(50_000, &filter));
-            assert_eq!(
-                small, large,
-                "{filter:?}: the work must not grow with the number of sessions"
-            );
+            assert_eq!(small, large, "{filter:?}: the work must not grow with the number of sessions");
         }
     }
 }

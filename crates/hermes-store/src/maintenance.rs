@@ -50,7 +50,18 @@ impl Integrity {
 impl Store {
     /// Checks the whole file. Reads only; other work goes on meanwhile.
     pub fn check(&self) -> Pending<Integrity> {
-        self.read(|scope| check(scope.connection))
+        let path = self.path().to_owned();
+        let is_immutable = self.is_read_only();
+        self.read(move |_| {
+            // A connection of its own: one that has searched before keeps parts of the index in memory, and the
+            // engine's check then finds them out of step with what others have written since.
+            let fresh = if is_immutable {
+                connection::open_immutable(&path)?
+            } else {
+                connection::open_for_reading(&path)?
+            };
+            check(&fresh)
+        })
     }
 
     /// Replaces the search index if it is damaged or missing; it is then rebuilt in the background.
@@ -66,9 +77,7 @@ impl Store {
         // An open read transaction pins the moment: writers go on, and the copy need not start over for them.
         let fail = |error: rusqlite::Error| Error::from_sqlite(self.path(), &error);
         source.execute_batch("BEGIN").map_err(fail)?;
-        source
-            .query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(()))
-            .map_err(fail)?;
+        source.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(())).map_err(fail)?;
         copy_to_new_file(&source, target)
     }
 }
@@ -82,10 +91,8 @@ pub(crate) fn copy_to_new_file(source: &Connection, target: &Path) -> Result<()>
         let finish = || {
             File::open(&beside)?.sync_all()?;
             fs::rename(&beside, target)?;
-            let folder = target
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty())
-                .unwrap_or(Path::new("."));
+            let folder =
+                target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             File::open(folder)?.sync_all()
         };
         finish().map_err(|error: std::io::Error| Error::from_io(target, &error))
@@ -110,30 +117,18 @@ fn copy(source: &Connection, target: &Path) -> Result<()> {
         }
     }
     // A copy is one file: no log beside it that could be left behind when it is moved.
-    destination
-        .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
-        .map_err(fail)?;
+    destination.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(fail)?;
     destination.close().map_err(|(_, error)| fail(error))
 }
 
 pub(crate) fn check(connection: &Connection) -> Attempt<Integrity> {
     let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
-    let lines: Vec<String> = statement
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    let (index_lines, problems): (Vec<_>, Vec<_>) = lines
-        .into_iter()
-        .filter(|line| line != "ok")
-        .partition(|line| line.contains("messages_fts"));
-    let dangling = connection
-        .prepare("PRAGMA foreign_key_check")?
-        .query_map([], |_| Ok(()))?
-        .count() as u64;
+    let lines: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let (index_lines, problems): (Vec<_>, Vec<_>) =
+        lines.into_iter().filter(|line| line != "ok").partition(|line| line.contains("messages_fts"));
+    let dangling = connection.prepare("PRAGMA foreign_key_check")?.query_map([], |_| Ok(()))?.count() as u64;
     let index = match (index::rebuild_state(connection)?, index_lines.first()) {
-        (Some(rebuild), _) => IndexHealth::Rebuilding {
-            done: rebuild.cursor,
-            of: rebuild.target,
-        },
+        (Some(rebuild), _) => IndexHealth::Rebuilding { done: rebuild.cursor, of: rebuild.target },
         (None, Some(line)) => IndexHealth::Damaged(line.clone()),
         (None, None) if !index::exists(connection)? => IndexHealth::Missing,
         (None, None) => match probe_index(connection) {
@@ -141,17 +136,10 @@ pub(crate) fn check(connection: &Connection) -> Attempt<Integrity> {
             Err(error) => IndexHealth::Damaged(error.to_string()),
         },
     };
-    Ok(Integrity {
-        problems,
-        dangling,
-        index,
-        version: crate::schema::version_of(connection)?,
-    })
+    Ok(Integrity { problems, dangling, index, version: crate::schema::version_of(connection)? })
 }
 
 fn probe_index(connection: &Connection) -> rusqlite::Result<()> {
-    connection
-        .prepare("SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'a*' LIMIT 1")?
-        .exists([])?;
+    connection.prepare("SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'a*' LIMIT 1")?.exists([])?;
     Ok(())
 }

@@ -30,12 +30,7 @@ pub struct NewMessage {
 
 impl NewMessage {
     pub fn new(message: Message, at: Timestamp) -> Self {
-        Self {
-            message,
-            at,
-            provenance: None,
-            token_count: None,
-        }
+        Self { message, at, provenance: None, token_count: None }
     }
 }
 
@@ -52,19 +47,14 @@ impl Store {
     /// Appends one message. The answer comes after the commit.
     pub fn append(&self, session: &SessionId, message: NewMessage) -> Pending<MessageId> {
         let session = session.clone();
-        self.write(Durability::Process, move |scope| {
-            insert(scope, &session, &message)
-        })
+        self.write(Durability::Process, move |scope| insert(scope, &session, &message))
     }
 
     /// Appends several messages, all or none.
     pub fn append_all(&self, session: &SessionId, messages: Vec<NewMessage>) -> Pending<Vec<MessageId>> {
         let session = session.clone();
         self.write(Durability::Process, move |scope| {
-            messages
-                .iter()
-                .map(|message| insert(scope, &session, message))
-                .collect()
+            messages.iter().map(|message| insert(scope, &session, message)).collect()
         })
     }
 
@@ -72,10 +62,7 @@ impl Store {
     pub fn append_creating(&self, session: NewSession, messages: Vec<NewMessage>) -> Pending<Vec<MessageId>> {
         self.write(Durability::Process, move |scope| {
             session::insert(scope, &session)?;
-            messages
-                .iter()
-                .map(|message| insert(scope, &session.id, message))
-                .collect()
+            messages.iter().map(|message| insert(scope, &session.id, message)).collect()
         })
     }
 
@@ -116,25 +103,10 @@ fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<M
         Box::new(message.tool_name.clone()),
         Box::new(at),
         Box::new(tokens),
-        Box::new(
-            message
-                .finish_reason
-                .as_ref()
-                .map(|reason| reason.as_str().to_owned()),
-        ),
+        Box::new(message.finish_reason.as_ref().map(|reason| reason.as_str().to_owned())),
         Box::new(message.reasoning.clone()),
-        Box::new(
-            message
-                .reasoning_details
-                .as_ref()
-                .map(|raw| raw.as_str().to_owned()),
-        ),
-        Box::new(
-            message
-                .codex_reasoning_items
-                .as_ref()
-                .map(|raw| raw.as_str().to_owned()),
-        ),
+        Box::new(message.reasoning_details.as_ref().map(|raw| raw.as_str().to_owned())),
+        Box::new(message.codex_reasoning_items.as_ref().map(|raw| raw.as_str().to_owned())),
     ];
     if scope.columns.has_message("active") {
         names.push("active");
@@ -145,11 +117,7 @@ fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<M
         if scope.columns.has_message(name)
             && let Some(raw) = extra.take(name)
         {
-            let text = if OPTIONAL_TEXT.contains(&name) {
-                raw.read::<String>().ok()
-            } else {
-                None
-            };
+            let text = if OPTIONAL_TEXT.contains(&name) { raw.read::<String>().ok() } else { None };
             names.push(name);
             values.push(Box::new(text.unwrap_or_else(|| raw.as_str().to_owned())));
         }
@@ -158,20 +126,14 @@ fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<M
     match statement.execute(rusqlite::params_from_iter(values)) {
         Ok(_) => {}
         Err(error)
-            if error
-                .sqlite_error()
-                .is_some_and(|e| e.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY) =>
+            if error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY) =>
         {
             return Err(Error::NotFound(format!("Session not found: {session}")).into());
         }
         Err(error) => return Err(error.into()),
     }
     let id = scope.connection.last_insert_rowid();
-    if new
-        .provenance
-        .is_some_and(|origin| origin != implied_provenance(message.role))
-        || !extra.is_empty()
-    {
+    if new.provenance.is_some_and(|origin| origin != implied_provenance(message.role)) || !extra.is_empty() {
         let extra = (!extra.is_empty()).then(|| json_text(&extra));
         scope
             .connection
@@ -186,19 +148,15 @@ fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<M
             "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
                 tool_call_count = COALESCE(tool_call_count, 0) + ?2 WHERE id = ?1",
         )?
-        .execute(params![
-            session.as_str(),
-            column::signed(message.tool_calls.len() as u64)
-        ])?;
+        .execute(params![session.as_str(), column::signed(message.tool_calls.len() as u64)])?;
     Ok(MessageId(id))
 }
 
 fn insert_statement<'a>(scope: &Scope<'a>, names: &[&str]) -> Attempt<CachedStatement<'a>> {
     let marks = vec!["?"; names.len()].join(", ");
-    Ok(scope.connection.prepare_cached(&format!(
-        "INSERT INTO messages ({}) VALUES ({marks})",
-        names.join(", ")
-    ))?)
+    Ok(scope
+        .connection
+        .prepare_cached(&format!("INSERT INTO messages ({}) VALUES ({marks})", names.join(", ")))?)
 }
 
 fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
@@ -208,14 +166,8 @@ fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
         .chain(OPTIONAL_JSON)
         .filter(|name| scope.columns.has_message(name))
         .collect();
-    let optional = present
-        .iter()
-        .fold(String::new(), |list, name| list + ", m." + name);
-    let live = if scope.columns.has_message("active") {
-        " AND COALESCE(m.active, 1) = 1"
-    } else {
-        ""
-    };
+    let optional = present.iter().fold(String::new(), |list, name| list + ", m." + name);
+    let live = if scope.columns.has_message("active") { " AND COALESCE(m.active, 1) = 1" } else { "" };
     let mut statement = scope.connection.prepare_cached(&format!(
         "SELECT m.id, m.role, m.content, m.tool_call_id, m.tool_calls, m.tool_name, m.timestamp, m.finish_reason,
                 m.reasoning, m.reasoning_details, m.codex_reasoning_items, n.provenance, n.extra{optional}
@@ -232,9 +184,8 @@ fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
 
 fn read_message(row: &Row<'_>, optional: &[&str]) -> Attempt<StoredMessage> {
     let role = Role::parse(&column::string(row, 1)?).unwrap_or(Role::User);
-    let mut extra: Fields = column::text(row, 12)?
-        .and_then(|json| serde_json::from_str(&json).ok())
-        .unwrap_or_default();
+    let mut extra: Fields =
+        column::text(row, 12)?.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
     for (offset, name) in optional.iter().enumerate() {
         let Some(text) = column::text(row, 13 + offset)? else {
             continue;
@@ -255,9 +206,7 @@ fn read_message(row: &Row<'_>, optional: &[&str]) -> Attempt<StoredMessage> {
     message.role = role;
     message.content = decode_content(column::string(row, 2)?);
     message.tool_call_id = column::text(row, 3)?.map(CallId::new);
-    message.tool_calls = column::text(row, 4)?
-        .map(|json| read_calls(&json))
-        .unwrap_or_default();
+    message.tool_calls = column::text(row, 4)?.map(|json| read_calls(&json)).unwrap_or_default();
     message.tool_name = column::text(row, 5)?;
     message.finish_reason = column::text(row, 7)?.map(|text| FinishReason::parse(&text));
     message.reasoning = column::text(row, 8)?;
@@ -308,9 +257,7 @@ fn read_calls(json: &str) -> Vec<ToolCall> {
 }
 
 fn read_raw(text: Option<String>) -> Option<Raw> {
-    text.filter(|text| !text.is_empty())
-        .and_then(|text| Raw::parse(text).ok())
-        .filter(|raw| !raw.is_null())
+    text.filter(|text| !text.is_empty()).and_then(|text| Raw::parse(text).ok()).filter(|raw| !raw.is_null())
 }
 
 fn json_text<T: serde::Serialize>(value: &T) -> String {

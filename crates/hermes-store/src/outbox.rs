@@ -82,9 +82,7 @@ impl Store {
 
     /// It will never be taken; kept for the user to see.
     pub fn mark_undeliverable(&self, id: OutboxId, note: String, at: Timestamp) -> Pending<()> {
-        self.write(Durability::Disk, move |scope| {
-            close(scope, id, "failed", None, Some(&note), at)
-        })
+        self.write(Durability::Disk, move |scope| close(scope, id, "failed", None, Some(&note), at))
     }
 
     /// After a restart: what was being sent is due again, marked as possibly sent. Says how many there were.
@@ -106,10 +104,7 @@ impl Store {
             let Some(row) = rows.next()? else {
                 return Ok(QueueDepth::default());
             };
-            Ok(QueueDepth {
-                waiting: column::count(row, 0)?,
-                oldest: column::real(row, 1)?.map(Timestamp),
-            })
+            Ok(QueueDepth { waiting: column::count(row, 0)?, oldest: column::real(row, 1)?.map(Timestamp) })
         })
     }
 }

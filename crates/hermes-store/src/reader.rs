@@ -43,20 +43,13 @@ impl Readers {
         let (queue, jobs) = channel::<Job>();
         let jobs = Arc::new(Mutex::new(jobs));
         for number in 1..=THREADS {
-            let reader = Reader {
-                path: path.to_owned(),
-                access,
-                open: None,
-            };
+            let reader = Reader { path: path.to_owned(), access, open: None };
             let jobs = Arc::clone(&jobs);
             thread::Builder::new()
                 .name(format!("store-read-{number}"))
                 .stack_size(512 * 1024)
                 .spawn(move || reader.run(&jobs))
-                .map_err(|error| Error::Other {
-                    path: path.to_owned(),
-                    detail: error.to_string(),
-                })?;
+                .map_err(|error| Error::Other { path: path.to_owned(), detail: error.to_string() })?;
         }
         Ok(Self { queue })
     }
@@ -79,11 +72,7 @@ impl Readers {
 impl Reader {
     fn run(mut self, jobs: &Mutex<Receiver<Job>>) {
         loop {
-            let Ok(job) = jobs
-                .lock()
-                .map_err(|_| ())
-                .and_then(|jobs| jobs.recv().map_err(|_| ()))
-            else {
+            let Ok(job) = jobs.lock().map_err(|_| ()).and_then(|jobs| jobs.recv().map_err(|_| ())) else {
                 return;
             };
             job(&mut self);

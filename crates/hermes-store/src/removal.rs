@@ -45,12 +45,8 @@ fn prunable(scope: &Scope<'_>, cutoff: Timestamp, filter: &SessionFilter) -> Att
         "SELECT id FROM sessions WHERE ended_at IS NOT NULL AND started_at < ?1 AND (?2 IS NULL OR source = ?2)
          ORDER BY started_at",
     )?;
-    let ids = statement.query_map(params![cutoff.seconds(), filter.source], |row| {
-        row.get::<_, String>(0)
-    })?;
-    Ok(ids
-        .map(|id| id.map(SessionId::new))
-        .collect::<rusqlite::Result<_>>()?)
+    let ids = statement.query_map(params![cutoff.seconds(), filter.source], |row| row.get::<_, String>(0))?;
+    Ok(ids.map(|id| id.map(SessionId::new)).collect::<rusqlite::Result<_>>()?)
 }
 
 fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
@@ -61,13 +57,7 @@ fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
     ] {
         scope.connection.prepare_cached(sql)?.execute([id.as_str()])?;
     }
-    let gone = scope
-        .connection
-        .prepare_cached("DELETE FROM sessions WHERE id = ?1")?
-        .execute([id.as_str()])?;
-    Ok(if gone == 0 {
-        Removed::NotFound
-    } else {
-        Removed::Yes
-    })
+    let gone =
+        scope.connection.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([id.as_str()])?;
+    Ok(if gone == 0 { Removed::NotFound } else { Removed::Yes })
 }

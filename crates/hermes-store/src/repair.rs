@@ -34,10 +34,7 @@ pub struct Repaired {
 pub fn repair(path: &Path) -> Result<Repaired> {
     connection::check_engine(path)?;
     if !path.exists() {
-        return Err(Error::NotFound(format!(
-            "{}: there is no database here",
-            path.display()
-        )));
+        return Err(Error::NotFound(format!("{}: there is no database here", path.display())));
     }
     let kept = keep_aside(path)?;
     let fresh = sibling(path, &format!("repaired-{}", random_hex(8)));
@@ -61,18 +58,13 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
     }
     let damaged = connection::open(&reading, flags)?;
     let (mut target, _) = connection::open_for_writing(fresh)?;
-    let outcome = salvage(&damaged, &mut target, path)
-        .map_err(|fault| fault.at(path))
-        .and_then(|counts| {
-            let checked = maintenance::check(&target).map_err(|fault| fault.at(fresh))?;
-            if checked.problems.is_empty() {
-                return Ok(counts);
-            }
-            Err(Error::Damaged {
-                path: fresh.to_owned(),
-                detail: checked.problems.join("; "),
-            })
-        });
+    let outcome = salvage(&damaged, &mut target, path).map_err(|fault| fault.at(path)).and_then(|counts| {
+        let checked = maintenance::check(&target).map_err(|fault| fault.at(fresh))?;
+        if checked.problems.is_empty() {
+            return Ok(counts);
+        }
+        Err(Error::Damaged { path: fresh.to_owned(), detail: checked.problems.join("; ") })
+    });
     drop(damaged);
     for file in with_logs(&reading) {
         let _ = fs::remove_file(file);
@@ -82,33 +74,21 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
     target
         .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
         .map_err(|error| Error::from_sqlite(fresh, &error))?;
-    target
-        .close()
-        .map_err(|(_, error)| Error::from_sqlite(fresh, &error))?;
-    fs::File::open(fresh)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| Error::from_io(fresh, &error))?;
+    target.close().map_err(|(_, error)| Error::from_sqlite(fresh, &error))?;
+    fs::File::open(fresh).and_then(|file| file.sync_all()).map_err(|error| Error::from_io(fresh, &error))?;
     fs::rename(fresh, path).map_err(|error| Error::from_io(path, &error))?;
     for log in with_logs(path).into_iter().skip(1) {
         let _ = fs::remove_file(log);
     }
-    Ok(Repaired {
-        kept: kept.to_owned(),
-        ..counts
-    })
+    Ok(Repaired { kept: kept.to_owned(), ..counts })
 }
 
 fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Attempt<Repaired> {
     let catalogue = read_catalogue(damaged)?;
     // Rows come in whatever order they can be read; references are put right afterwards.
     target.execute_batch("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")?;
-    let mut counts = Repaired {
-        kept: PathBuf::new(),
-        sessions: 0,
-        messages: 0,
-        unreadable: 0,
-        restored_sessions: 0,
-    };
+    let mut counts =
+        Repaired { kept: PathBuf::new(), sessions: 0, messages: 0, unreadable: 0, restored_sessions: 0 };
     for entry in catalogue.iter().filter(|entry| entry.is_plain_table()) {
         target.execute_batch(&entry.sql)?;
         let copied = copy_table(damaged, target, &entry.name, &mut counts.unreadable)?;
@@ -122,10 +102,7 @@ fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Attemp
     schema::prepare(target, path)?;
     target.execute_batch("BEGIN IMMEDIATE")?;
     counts.restored_sessions = restore_sessions(target)?;
-    for entry in catalogue
-        .iter()
-        .filter(|entry| entry.is_index_table() || entry.kind != "table")
-    {
+    for entry in catalogue.iter().filter(|entry| entry.is_index_table() || entry.kind != "table") {
         // Most of these exist by now, and a unique index may not fit rescued rows; neither stops a rescue.
         if let Err(error) = target.execute_batch(&entry.sql) {
             tracing::debug!(name = entry.name, %error, "not recreated");
@@ -160,13 +137,8 @@ fn read_catalogue(damaged: &Connection) -> Attempt<Vec<Entry>> {
         "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL
          ORDER BY CASE name WHEN 'sessions' THEN 0 WHEN 'messages' THEN 1 ELSE 2 END, rowid",
     )?;
-    let rows = statement.query_map([], |row| {
-        Ok(Entry {
-            kind: row.get(0)?,
-            name: row.get(1)?,
-            sql: row.get(2)?,
-        })
-    })?;
+    let rows = statement
+        .query_map([], |row| Ok(Entry { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -175,14 +147,10 @@ fn copy_table(damaged: &Connection, target: &Connection, table: &str, unreadable
     let names = declared_columns(target, table)?;
     let list = names.join(", ");
     let marks = vec!["?"; names.len()].join(", ");
-    let mut insert = target.prepare(&format!(
-        "INSERT OR IGNORE INTO {table} ({list}) VALUES ({marks})"
-    ))?;
+    let mut insert = target.prepare(&format!("INSERT OR IGNORE INTO {table} ({list}) VALUES ({marks})"))?;
     let mut copied = 0;
     // Tables without row ids are small and ours; they are read in one go.
-    let keyed = damaged
-        .prepare(&format!("SELECT rowid FROM {table} LIMIT 0"))
-        .is_ok();
+    let keyed = damaged.prepare(&format!("SELECT rowid FROM {table} LIMIT 0")).is_ok();
     let select = if keyed {
         format!("SELECT rowid, {list} FROM {table} WHERE rowid > ?1 ORDER BY rowid")
     } else {
@@ -257,12 +225,7 @@ fn last_row_id(damaged: &Connection, table: &str) -> Option<i64> {
     let by_counter = format!("SELECT seq FROM sqlite_sequence WHERE name = '{table}'");
     [by_table, by_counter]
         .iter()
-        .filter_map(|sql| {
-            damaged
-                .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
-                .ok()
-                .flatten()
-        })
+        .filter_map(|sql| damaged.query_row(sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten())
         .max()
 }
 

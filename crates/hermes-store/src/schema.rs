@@ -180,11 +180,7 @@ fn refuse_foreign_tables(connection: &Connection, path: &Path) -> Attempt<()> {
         if columns.is_empty() {
             continue;
         }
-        let missing: Vec<_> = required
-            .iter()
-            .filter(|name| !columns.contains(**name))
-            .copied()
-            .collect();
+        let missing: Vec<_> = required.iter().filter(|name| !columns.contains(**name)).copied().collect();
         if !missing.is_empty() {
             return Err(Fault::Refused(Error::Unusable {
                 path: path.to_owned(),
@@ -217,9 +213,8 @@ fn own_version(connection: &Connection) -> Attempt<Option<String>> {
     if !table_exists(connection, "hx_meta")? {
         return Ok(None);
     }
-    let value = connection.query_row("SELECT value FROM hx_meta WHERE key = 'own_version'", [], |row| {
-        row.get(0)
-    });
+    let value =
+        connection.query_row("SELECT value FROM hx_meta WHERE key = 'own_version'", [], |row| row.get(0));
     Ok(value.optional()?)
 }
 
@@ -236,7 +231,5 @@ pub(crate) fn columns_of(connection: &Connection, table: &str) -> Attempt<HashSe
 }
 
 fn cookie(connection: &Connection) -> Attempt<i64> {
-    Ok(connection
-        .prepare_cached("PRAGMA schema_version")?
-        .query_row([], |row| row.get(0))?)
+    Ok(connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))?)
 }

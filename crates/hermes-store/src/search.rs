@@ -88,10 +88,7 @@ impl Store {
         if let IndexState::Damaged = result.index {
             self.replace_index();
         }
-        Ok(SearchResult {
-            hits: result.hits,
-            coverage: result.coverage,
-        })
+        Ok(SearchResult { hits: result.hits, coverage: result.coverage })
     }
 }
 
@@ -119,10 +116,7 @@ fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attem
         Err(fault) => return Err(fault),
     };
     let unindexed = match (&index, rebuild) {
-        (IndexState::Damaged, _) => Some(Rebuild {
-            cursor: 0,
-            target: i64::MAX,
-        }),
+        (IndexState::Damaged, _) => Some(Rebuild { cursor: 0, target: i64::MAX }),
         (IndexState::Sound, rebuild) => rebuild,
     };
     let coverage = if let Some(range) = unindexed {
@@ -136,11 +130,7 @@ fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attem
     for found in matches {
         hits.extend(describe(scope, found)?);
     }
-    Ok(Found {
-        hits,
-        coverage,
-        index,
-    })
+    Ok(Found { hits, coverage, index })
 }
 
 fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attempt<Vec<Match>> {
@@ -166,11 +156,7 @@ fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> At
     let mut matches = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = snippets.query(params![query.as_str(), id])?;
-        let snippet = rows
-            .next()?
-            .map(|row| column::string(row, 0))
-            .transpose()?
-            .unwrap_or_default();
+        let snippet = rows.next()?.map(|row| column::string(row, 0)).transpose()?.unwrap_or_default();
         matches.push(Match { id, snippet });
     }
     Ok(matches)
@@ -205,10 +191,7 @@ fn scan(
     let mut matches = Vec::new();
     while let Some(row) = rows.next()? {
         let content = decode_content(column::string(row, 1)?);
-        matches.push(Match {
-            id: row.get(0)?,
-            snippet: mark_match(&content.text(), query),
-        });
+        matches.push(Match { id: row.get(0)?, snippet: mark_match(&content.text(), query) });
     }
     Ok(matches)
 }
@@ -230,10 +213,7 @@ fn conditions(scope: &Scope<'_>, within: &SearchScope, values: &mut Vec<Value>) 
     one_of("s.source", &within.sources, "");
     one_of("s.source", &within.exclude_sources, "NOT ");
     one_of("m.role", &within.roles, "");
-    match (
-        scope.columns.has_message("active"),
-        scope.columns.has_message("compacted"),
-    ) {
+    match (scope.columns.has_message("active"), scope.columns.has_message("compacted")) {
         (true, true) => sql.push_str(" AND (COALESCE(m.active, 1) = 1 OR m.compacted = 1)"),
         (true, false) => sql.push_str(" AND COALESCE(m.active, 1) = 1"),
         (false, _) => {}
@@ -258,11 +238,7 @@ fn mark_match(text: &str, query: &SearchQuery) -> String {
     let matched: String = text.chars().skip(start).take(length).collect();
     let after: String = text.chars().skip(start + length).take(120).collect();
     let lead = if from > 0 { "..." } else { "" };
-    let rest = if text.chars().count() > start + length + 120 {
-        "..."
-    } else {
-        ""
-    };
+    let rest = if text.chars().count() > start + length + 120 { "..." } else { "" };
     format!("{lead}{before}>>>{matched}<<<{after}{rest}")
 }
 
@@ -307,10 +283,7 @@ fn neighbours(
         if let Some(row) = rows.next()? {
             let content = decode_content(column::string(row, 1)?);
             let content = head(&content.text(), CONTEXT_CHARS).to_owned();
-            context.push(ContextMessage {
-                role: column::string(row, 0)?,
-                content,
-            });
+            context.push(ContextMessage { role: column::string(row, 0)?, content });
         }
     }
     Ok(context)

@@ -166,9 +166,7 @@ impl Store {
         billing: Billing,
     ) -> Pending<()> {
         let id = id.clone();
-        self.write(Durability::Process, move |scope| {
-            save_usage(scope, &id, tally, usage, cost, &billing)
-        })
+        self.write(Durability::Process, move |scope| save_usage(scope, &id, tally, usage, cost, &billing))
     }
 
     /// The newest session of a source by its start.
@@ -196,9 +194,8 @@ impl Store {
             let mut statement = scope.connection.prepare_cached(
                 "SELECT id FROM sessions WHERE id >= ?1 AND substr(id, 1, length(?1)) = ?1 LIMIT 2",
             )?;
-            let found: Vec<String> = statement
-                .query_map([&text], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
+            let found: Vec<String> =
+                statement.query_map([&text], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             Ok(match found.as_slice() {
                 [only] => Some(SessionId::new(only.clone())),
                 _ => None,
@@ -237,16 +234,13 @@ pub(crate) fn insert(scope: &Scope<'_>, session: &NewSession) -> Attempt<()> {
 }
 
 pub(crate) fn find_id(scope: &Scope<'_>, id: &str) -> Attempt<Option<String>> {
-    let mut statement = scope
-        .connection
-        .prepare_cached("SELECT id FROM sessions WHERE id = ?1")?;
+    let mut statement = scope.connection.prepare_cached("SELECT id FROM sessions WHERE id = ?1")?;
     Ok(statement.query_row([id], |row| row.get(0)).optional()?)
 }
 
 pub(crate) fn find(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Session>> {
-    let mut statement = scope
-        .connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"))?;
+    let mut statement =
+        scope.connection.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"))?;
     let mut rows = statement.query([id.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(Session {
@@ -287,10 +281,7 @@ fn save_usage(
         Tally::Add => 1,
         Tally::Replace => 0,
     };
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "millionths of a dollar stay far below 2^52"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "millionths of a dollar stay far below 2^52")]
     let dollars = cost.micro_usd.map(|micro| micro as f64 / 1e6);
     let changed = scope.connection.execute(
         "UPDATE sessions SET

@@ -14,9 +14,7 @@ impl Store {
     /// Names a session, or takes its name away.
     pub fn set_title(&self, id: &SessionId, title: Option<Title>) -> Pending<()> {
         let id = id.clone();
-        self.write(Durability::Process, move |scope| {
-            assign(scope, &id, title.as_ref())
-        })
+        self.write(Durability::Process, move |scope| assign(scope, &id, title.as_ref()))
     }
 
     /// What a continuation of a session with this title is called.
@@ -36,9 +34,7 @@ impl Store {
                 Some(id) => Some(SessionId::new(id)),
                 None => by_title(scope, &name)?,
             };
-            found
-                .map(|id| lineage::newest_continuation(scope, &id))
-                .transpose()
+            found.map(|id| lineage::newest_continuation(scope, &id)).transpose()
         })
     }
 }
@@ -53,20 +49,12 @@ fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -> Attempt<(
         match holder {
             // The conversation went on in another session; its earlier part gives the name up.
             Some(session)
-                if lineage::compression_ancestors(scope, id)?
-                    .iter()
-                    .any(|a| a.as_str() == session) =>
+                if lineage::compression_ancestors(scope, id)?.iter().any(|a| a.as_str() == session) =>
             {
-                scope
-                    .connection
-                    .execute("UPDATE sessions SET title = NULL WHERE id = ?1", [session])?;
+                scope.connection.execute("UPDATE sessions SET title = NULL WHERE id = ?1", [session])?;
             }
             Some(session) => {
-                return Err(Error::TitleTaken {
-                    title: title.as_str().to_owned(),
-                    session,
-                }
-                .into());
+                return Err(Error::TitleTaken { title: title.as_str().to_owned(), session }.into());
             }
             None => {}
         }
@@ -82,9 +70,7 @@ fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -> Attempt<(
 }
 
 fn by_title(scope: &Scope<'_>, title: &str) -> Attempt<Option<SessionId>> {
-    let numbered = series(scope, title)?
-        .into_iter()
-        .find(|(_, other)| other != title);
+    let numbered = series(scope, title)?.into_iter().find(|(_, other)| other != title);
     if let Some((id, _)) = numbered {
         return Ok(Some(id));
     }
@@ -102,9 +88,8 @@ fn series(scope: &Scope<'_>, base: &str) -> Attempt<Vec<(SessionId, String)>> {
     let mut statement = scope.connection.prepare_cached(
         r"SELECT id, title FROM sessions WHERE title = ?1 OR title LIKE ?2 ESCAPE '\' ORDER BY started_at DESC",
     )?;
-    let rows = statement.query_map([base, &pattern], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-    })?;
+    let rows = statement
+        .query_map([base, &pattern], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
     let mut members = Vec::new();
     for row in rows {
         let (id, title) = row?;

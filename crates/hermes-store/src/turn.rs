@@ -84,9 +84,8 @@ impl Store {
     pub fn turn(&self, id: &TurnId) -> Pending<Option<Turn>> {
         let id = id.clone();
         self.read(move |scope| {
-            let mut statement = scope
-                .connection
-                .prepare_cached(&format!("SELECT {COLUMNS} FROM hx_turns WHERE id = ?1"))?;
+            let mut statement =
+                scope.connection.prepare_cached(&format!("SELECT {COLUMNS} FROM hx_turns WHERE id = ?1"))?;
             let mut rows = statement.query([id.as_str()])?;
             rows.next()?.map(read_turn).transpose()
         })
@@ -200,10 +199,7 @@ fn read_turn(row: &Row<'_>) -> Attempt<Turn> {
         state: TurnState::parse(&column::string(row, 3)?).unwrap_or(TurnState::Failed),
         started_at: Timestamp(column::real(row, 4)?.unwrap_or_default()),
         deadline_at: column::real(row, 5)?.map(Timestamp),
-        cap: SpendingCap {
-            micro_usd: amount(6)?,
-            tokens: amount(7)?,
-        },
+        cap: SpendingCap { micro_usd: amount(6)?, tokens: amount(7)? },
         cut_offs: u32::try_from(column::count(row, 8)?).unwrap_or(u32::MAX),
         prefix_hash: column::text(row, 9)?,
     })

@@ -87,14 +87,7 @@ where
 {
     let (reply, pending) = Pending::new();
     // A closed queue drops the reply, which the pending side reads as `Closed`.
-    let _ = queue.send(Order::Write(
-        Box::new(Operation {
-            run,
-            result: None,
-            reply,
-        }),
-        durability,
-    ));
+    let _ = queue.send(Order::Write(Box::new(Operation { run, result: None, reply }), durability));
     pending
 }
 
@@ -157,10 +150,7 @@ impl Writer {
         }
         self.checkpoint();
         if let Some(reply) = closing {
-            let closed = self
-                .connection
-                .close()
-                .map_err(|(_, error)| Error::from_sqlite(&self.path, &error));
+            let closed = self.connection.close().map_err(|(_, error)| Error::from_sqlite(&self.path, &error));
             let _ = reply.send(closed);
         }
     }
@@ -197,10 +187,7 @@ impl Writer {
             self.roll_back();
             return Err(fault);
         }
-        let scope = Scope {
-            connection: &self.connection,
-            columns: &self.columns,
-        };
+        let scope = Scope { connection: &self.connection, columns: &self.columns };
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
             let result = run_in_savepoint(&scope, write.as_mut());
@@ -218,9 +205,7 @@ impl Writer {
     }
 
     fn begin(&self) -> Attempt<()> {
-        Ok(retry_while_busy(|| {
-            self.connection.execute_batch("BEGIN IMMEDIATE")
-        })?)
+        Ok(retry_while_busy(|| self.connection.execute_batch("BEGIN IMMEDIATE"))?)
     }
 
     fn roll_back(&self) {
@@ -280,9 +265,7 @@ impl Writer {
     fn checkpoint(&self) {
         if self.journal == Journal::WriteAheadLog {
             // Passive: takes what it can without making anyone wait. A failure leaves the log to the next one.
-            let _ = self
-                .connection
-                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Behaviour of the store, seen through its public calls and, where formats matter, through plain SQL.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests look into the file and start writer processes"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests look into the file and start writer processes")]
+#![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {
     pub(crate) mod support;
 
     mod damage;
     mod durable;
+    mod generations;
     mod messages;
     mod processes;
     mod search;

@@ -24,11 +24,7 @@ pub fn tail(text: &str, chars: usize) -> &str {
 /// At most `chars` characters, then `...` if anything was left out.
 pub fn ellipsize(text: &str, chars: usize) -> Cow<'_, str> {
     let kept = head(text, chars);
-    if kept.len() == text.len() {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(format!("{kept}..."))
-    }
+    if kept.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{kept}...")) }
 }
 
 /// The beginning and the end with a marker between them that says how much is missing.
@@ -41,18 +37,10 @@ pub fn head_and_tail(
     marker: impl FnOnce(usize) -> String,
 ) -> Cow<'_, str> {
     let total = text.chars().count();
-    let Some(left_out) = total
-        .checked_sub(head_chars.saturating_add(tail_chars))
-        .filter(|n| *n > 0)
-    else {
+    let Some(left_out) = total.checked_sub(head_chars.saturating_add(tail_chars)).filter(|n| *n > 0) else {
         return Cow::Borrowed(text);
     };
-    Cow::Owned(format!(
-        "{}{}{}",
-        head(text, head_chars),
-        marker(left_out),
-        tail(text, tail_chars)
-    ))
+    Cow::Owned(format!("{}{}{}", head(text, head_chars), marker(left_out), tail(text, tail_chars)))
 }
 
 /// Line breaks become spaces, for a preview on one line.

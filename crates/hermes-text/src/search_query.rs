@@ -25,11 +25,7 @@ impl SearchQuery {
         if words.is_empty() {
             return None;
         }
-        let syntax = terms
-            .drain(..)
-            .map(Term::into_syntax)
-            .collect::<Vec<_>>()
-            .join(" ");
+        let syntax = terms.drain(..).map(Term::into_syntax).collect::<Vec<_>>().join(" ");
         Some(Self { syntax, words })
     }
 
@@ -65,9 +61,7 @@ impl Term {
             Self::Word { text, prefix } => {
                 // The engine takes only letters, digits and underscores outside quotes; quoting the rest keeps
                 // `chat-send`, `a.b` and `C#` one term each.
-                let bare = text
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
+                let bare = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
                 let quoted = if bare { text } else { format!("\"{text}\"") };
                 if prefix { format!("{quoted}*") } else { quoted }
             }

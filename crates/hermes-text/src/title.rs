@@ -94,10 +94,7 @@ mod tests {
         assert_eq!(next_title("plan", []), "plan");
         assert_eq!(next_title("plan #4", []), "plan");
         assert_eq!(next_title("plan", ["plan"]), "plan #2");
-        assert_eq!(
-            next_title("plan #2", ["plan", "plan #2", "plan #9", "planet #30"]),
-            "plan #10"
-        );
+        assert_eq!(next_title("plan #2", ["plan", "plan #2", "plan #9", "planet #30"]), "plan #10");
         assert_eq!(next_title("issue #x", ["issue #x"]), "issue #x #2");
     }
 }

@@ -12,9 +12,6 @@ mod tests {
 
     #[test]
     fn four_bytes_are_a_token() {
-        assert_eq!(
-            ["", "abc", "abcd", "abcdefgh", "é€x"].map(estimate_tokens),
-            [0, 0, 1, 2, 1]
-        );
+        assert_eq!(["", "abc", "abcd", "abcdefgh", "é€x"].map(estimate_tokens), [0, 0, 1, 2, 1]);
     }
 }

@@ -70,10 +70,7 @@ impl CallIds {
         };
         let item = given_item_id.or(item).filter(|id| !id.is_empty());
         let response_item_id = response_item_id(item.unwrap_or(&call_id));
-        Self {
-            call_id,
-            response_item_id,
-        }
+        Self { call_id, response_item_id }
     }
 }
 
@@ -84,11 +81,8 @@ fn response_item_id(source: &str) -> String {
     if let Some(rest) = source.strip_prefix("call_") {
         return format!("fc_{rest}");
     }
-    let kept: String = source
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-        .take(48)
-        .collect();
+    let kept: String =
+        source.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(48).collect();
     if !kept.is_empty() {
         return format!("fc_{kept}");
     }
@@ -119,14 +113,7 @@ impl Serialize for ToolCall {
         }
         map.serialize_entry("type", "function")?;
         let extra = self.function_extra.iter().collect();
-        map.serialize_entry(
-            "function",
-            &Function {
-                name: &self.name,
-                arguments: &self.arguments,
-                extra,
-            },
-        )?;
+        map.serialize_entry("function", &Function { name: &self.name, arguments: &self.arguments, extra })?;
         if let Some(extra_content) = &self.extra_content {
             map.serialize_entry("extra_content", extra_content)?;
         }
@@ -144,9 +131,7 @@ impl<'de> Deserialize<'de> for ToolCall {
         let given_id: Option<String> = fields.take_as("id")?;
         fields.take("type");
         Ok(Self {
-            id: given_id
-                .filter(|id| !id.is_empty())
-                .map_or_else(CallId::generate, CallId::new),
+            id: given_id.filter(|id| !id.is_empty()).map_or_else(CallId::generate, CallId::new),
             call_id: fields.take_as("call_id")?,
             response_item_id: fields.take_as("response_item_id")?,
             name: function.take_as("name")?.unwrap_or_default(),
@@ -170,11 +155,7 @@ mod tests {
 
     fn check_ids(given: Option<&str>, call: &str, item: &str) {
         let ids = CallIds::derive(given, None);
-        assert_eq!(
-            (ids.call_id.as_str(), ids.response_item_id.as_str()),
-            (call, item),
-            "given {given:?}"
-        );
+        assert_eq!((ids.call_id.as_str(), ids.response_item_id.as_str()), (call, item), "given {given:?}");
     }
 
     #[test]
@@ -187,10 +168,7 @@ mod tests {
     #[test]
     fn missing_ids_are_made_up() {
         let none = CallIds::derive(None, None);
-        assert!(
-            none.call_id.starts_with("call_") && none.call_id.len() == 17,
-            "{none:?}"
-        );
+        assert!(none.call_id.starts_with("call_") && none.call_id.len() == 17, "{none:?}");
         assert_eq!(none.response_item_id, none.call_id.replace("call_", "fc_"));
 
         let item_only = CallIds::derive(Some("fc_only"), None);
@@ -199,11 +177,7 @@ mod tests {
 
         let unusable = CallIds::derive(Some("çé"), None);
         assert_eq!(unusable.response_item_id.len(), "fc_".len() + 24);
-        assert_eq!(
-            unusable,
-            CallIds::derive(Some("çé"), None),
-            "derived from the source alone"
-        );
+        assert_eq!(unusable, CallIds::derive(Some("çé"), None), "derived from the source alone");
     }
 
     fn check_arguments(json: &str, arguments: &str) {
@@ -213,14 +187,8 @@ mod tests {
 
     #[test]
     fn arguments_are_always_text() {
-        check_arguments(
-            r#"{"id":"a","function":{"name":"t","arguments":"{\"x\": 1}"}}"#,
-            r#"{"x": 1}"#,
-        );
-        check_arguments(
-            r#"{"id":"a","function":{"name":"t","arguments":{"x": 1}}}"#,
-            r#"{"x": 1}"#,
-        );
+        check_arguments(r#"{"id":"a","function":{"name":"t","arguments":"{\"x\": 1}"}}"#, r#"{"x": 1}"#);
+        check_arguments(r#"{"id":"a","function":{"name":"t","arguments":{"x": 1}}}"#, r#"{"x": 1}"#);
         check_arguments(r#"{"id":"a","function":{"name":"t","arguments":null}}"#, "{}");
         check_arguments(r#"{"id":"a","function":{"name":"t"}}"#, "{}");
     }

@@ -80,9 +80,7 @@ pub struct WallClock {
 impl Default for WallClock {
     fn default() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one reader of the clock")]
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 }
 

@@ -93,21 +93,12 @@ pub struct CivilTime {
 
 impl SessionId {
     pub fn generate(kind: SessionKind, at: CivilTime) -> Self {
-        let CivilTime {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-        } = at;
+        let CivilTime { year, month, day, hour, minute, second } = at;
         let tail = random_hex(match kind {
             SessionKind::Local => 6,
             SessionKind::Gateway => 8,
         });
-        Self(format!(
-            "{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}_{tail}"
-        ))
+        Self(format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{second:02}_{tail}"))
     }
 }
 
@@ -167,14 +158,7 @@ fn random_uuid() -> String {
 mod tests {
     use super::*;
 
-    const NOON: CivilTime = CivilTime {
-        year: 2026,
-        month: 3,
-        day: 5,
-        hour: 9,
-        minute: 15,
-        second: 7,
-    };
+    const NOON: CivilTime = CivilTime { year: 2026, month: 3, day: 5, hour: 9, minute: 15, second: 7 };
 
     #[test]
     fn session_ids_have_the_shape_of_their_surface() {

@@ -32,9 +32,7 @@ impl Role {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::System, Self::User, Self::Assistant, Self::Tool]
-            .into_iter()
-            .find(|role| role.as_str() == text)
+        [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.as_str() == text)
     }
 }
 
@@ -64,16 +62,10 @@ impl FinishReason {
     }
 
     pub fn parse(text: &str) -> Self {
-        [
-            Self::Stop,
-            Self::ToolCalls,
-            Self::Length,
-            Self::Incomplete,
-            Self::ContentFilter,
-        ]
-        .into_iter()
-        .find(|reason| reason.as_str() == text)
-        .unwrap_or_else(|| Self::Other(text.to_owned()))
+        [Self::Stop, Self::ToolCalls, Self::Length, Self::Incomplete, Self::ContentFilter]
+            .into_iter()
+            .find(|reason| reason.as_str() == text)
+            .unwrap_or_else(|| Self::Other(text.to_owned()))
     }
 }
 
@@ -126,14 +118,12 @@ impl Content {
         match raw.to_value() {
             Value::Null => Self::default(),
             Value::String(text) => Self::Text(text),
-            Value::Object(map) => match map
-                .get("text")
-                .or_else(|| map.get("content"))
-                .and_then(Value::as_str)
-            {
-                Some(text) => Self::Text(text.to_owned()),
-                None => Self::Text(raw.as_str().to_owned()),
-            },
+            Value::Object(map) => {
+                match map.get("text").or_else(|| map.get("content")).and_then(Value::as_str) {
+                    Some(text) => Self::Text(text.to_owned()),
+                    None => Self::Text(raw.as_str().to_owned()),
+                }
+            }
             other => Self::Text(other.to_string()),
         }
     }
@@ -194,10 +184,9 @@ impl<'de> Deserialize<'de> for Part {
         // A part is taken apart only when nothing of it would be lost.
         let part = match value.as_object() {
             Some(map) if map.len() == 2 => match (map.get("type").and_then(Value::as_str), map) {
-                (Some("text"), map) => map
-                    .get("text")
-                    .and_then(Value::as_str)
-                    .map(|t| Self::Text(t.to_owned())),
+                (Some("text"), map) => {
+                    map.get("text").and_then(Value::as_str).map(|t| Self::Text(t.to_owned()))
+                }
                 (Some("image_url"), map) => match map.get("image_url").and_then(Value::as_object) {
                     Some(image) if image.len() == 1 => image
                         .get("url")
@@ -313,9 +302,7 @@ impl Serialize for Message {
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Fields::deserialize(deserializer)?;
-        let role = fields
-            .take_as("role")?
-            .ok_or_else(|| de::Error::missing_field("role"))?;
+        let role = fields.take_as("role")?.ok_or_else(|| de::Error::missing_field("role"))?;
         Ok(Self {
             role,
             content: fields.take_as("content")?.unwrap_or_default(),
@@ -373,10 +360,7 @@ mod tests {
     #[test]
     fn absent_assistant_content_is_an_empty_string() {
         let message: Message = serde_json::from_str(r#"{"role":"assistant","content":null}"#).unwrap();
-        assert_eq!(
-            serde_json::to_string(&message).unwrap(),
-            r#"{"role":"assistant","content":""}"#
-        );
+        assert_eq!(serde_json::to_string(&message).unwrap(), r#"{"role":"assistant","content":""}"#);
     }
 
     #[test]

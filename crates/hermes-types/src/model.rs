@@ -38,16 +38,9 @@ impl Effort {
         let text = text.trim().to_ascii_lowercase();
         match text.as_str() {
             "max" | "ultra" => Some(Self::Xhigh),
-            _ => [
-                Self::None,
-                Self::Minimal,
-                Self::Low,
-                Self::Medium,
-                Self::High,
-                Self::Xhigh,
-            ]
-            .into_iter()
-            .find(|effort| effort.as_str() == text),
+            _ => [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::Xhigh]
+                .into_iter()
+                .find(|effort| effort.as_str() == text),
         }
     }
 }

@@ -38,16 +38,8 @@ impl Provenance {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [
-            Self::Person,
-            Self::Model,
-            Self::Tool,
-            Self::Web,
-            Self::Memory,
-            Self::Skill,
-            Self::System,
-        ]
-        .into_iter()
-        .find(|origin| origin.as_str() == text)
+        [Self::Person, Self::Model, Self::Tool, Self::Web, Self::Memory, Self::Skill, Self::System]
+            .into_iter()
+            .find(|origin| origin.as_str() == text)
     }
 }

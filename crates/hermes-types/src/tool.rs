@@ -73,26 +73,20 @@ impl OutcomeStatus {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Done, Self::Failed, Self::Cancelled, Self::Unknown].into_iter().find(|status| status.as_str() == text)
+        [Self::Done, Self::Failed, Self::Cancelled, Self::Unknown]
+            .into_iter()
+            .find(|status| status.as_str() == text)
     }
 }
 
 impl Outcome {
     pub fn done(content: impl Into<String>) -> Self {
-        Self {
-            content: content.into(),
-            status: OutcomeStatus::Done,
-            provenance: Provenance::Tool,
-        }
+        Self { content: content.into(), status: OutcomeStatus::Done, provenance: Provenance::Tool }
     }
 
     /// A failure in the shape the model knows: `{"error": …}`.
     pub fn failed(reason: impl Into<String>) -> Self {
         let content = serde_json::json!({ "error": reason.into() }).to_string();
-        Self {
-            content,
-            status: OutcomeStatus::Failed,
-            provenance: Provenance::Tool,
-        }
+        Self { content, status: OutcomeStatus::Failed, provenance: Provenance::Tool }
     }
 }

@@ -48,14 +48,8 @@ impl TurnState {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [
-            Self::Running,
-            Self::Done,
-            Self::Failed,
-            Self::Interrupted,
-            Self::Parked,
-        ]
-        .into_iter()
-        .find(|state| state.as_str() == text)
+        [Self::Running, Self::Done, Self::Failed, Self::Interrupted, Self::Parked]
+            .into_iter()
+            .find(|state| state.as_str() == text)
     }
 }

@@ -19,9 +19,7 @@ pub struct Usage {
 impl Usage {
     /// Everything that was sent, cached or not: what fills the context window.
     pub fn prompt(self) -> u64 {
-        self.input
-            .saturating_add(self.cache_read)
-            .saturating_add(self.cache_write)
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
     pub fn total(self) -> u64 {
@@ -69,10 +67,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub const UNKNOWN: Self = Self {
-        micro_usd: None,
-        status: CostStatus::Unknown,
-    };
+    pub const UNKNOWN: Self = Self { micro_usd: None, status: CostStatus::Unknown };
 }
 
 /// The most a turn, with everything it starts, may spend. `None` means no limit.

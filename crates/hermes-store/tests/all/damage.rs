@@ -52,10 +52,7 @@ fn a_backup_is_complete_private_and_independent() {
 #[test]
 fn a_backup_onto_nothing_says_so() {
     let place = place();
-    let error = place
-        .store
-        .back_up(&place.folder.path().join("no/such/folder/copy.db"))
-        .unwrap_err();
+    let error = place.store.back_up(&place.folder.path().join("no/such/folder/copy.db")).unwrap_err();
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
 }
 
@@ -79,19 +76,13 @@ fn somebody_elses_database_is_not_added_to() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.db");
     let other = Connection::open(&path).unwrap();
-    other
-        .execute_batch("CREATE TABLE sessions (token TEXT); INSERT INTO sessions VALUES ('x')")
-        .unwrap();
+    other.execute_batch("CREATE TABLE sessions (token TEXT); INSERT INTO sessions VALUES ('x')").unwrap();
     drop(other);
     let error = Store::open(&path).unwrap_err();
     check_words(&error, "not a Hermes database");
     let tables: i64 = Connection::open(&path)
         .unwrap()
-        .query_row(
-            "SELECT COUNT(*) FROM sqlite_master WHERE name <> 'sessions'",
-            [],
-            |row| row.get(0),
-        )
+        .query_row("SELECT COUNT(*) FROM sqlite_master WHERE name <> 'sessions'", [], |row| row.get(0))
         .unwrap();
     assert_eq!(tables, 0);
 }
@@ -115,9 +106,7 @@ fn a_version_from_the_future_is_used_without_being_changed() {
         .execute_batch("UPDATE schema_version SET version = 97; ALTER TABLE messages ADD COLUMN mood TEXT")
         .unwrap();
     let schema = |connection: &Connection| -> Vec<String> {
-        let mut statement = connection
-            .prepare("SELECT sql FROM sqlite_master ORDER BY name")
-            .unwrap();
+        let mut statement = connection.prepare("SELECT sql FROM sqlite_master ORDER BY name").unwrap();
         statement
             .query_map([], |row| row.get::<_, Option<String>>(0))
             .unwrap()
@@ -127,14 +116,9 @@ fn a_version_from_the_future_is_used_without_being_changed() {
     let before = schema(&other);
     let store = Store::open(&place.db()).unwrap();
     assert_eq!(store.notices(), [Notice::NewerVersion { version: 97 }]);
-    store
-        .append(&"s0".into(), NewMessage::new(Message::user("x"), Timestamp(1.0)))
-        .wait()
-        .unwrap();
+    store.append(&"s0".into(), NewMessage::new(Message::user("x"), Timestamp(1.0))).wait().unwrap();
     assert_eq!(schema(&other), before);
-    let version: i64 = other
-        .query_row("SELECT version FROM schema_version", [], |row| row.get(0))
-        .unwrap();
+    let version: i64 = other.query_row("SELECT version FROM schema_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, 97);
 }
 
@@ -144,21 +128,13 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
-            .arg(folder.path())
-            .status();
-        mounted
-            .is_ok_and(|status| status.success())
-            .then_some(Self(folder))
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"]).arg(folder.path()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(folder))
     }
 
     fn make_read_only(&self) {
-        let status = Command::new("mount")
-            .args(["-o", "remount,ro"])
-            .arg(self.0.path())
-            .status()
-            .unwrap();
+        let status = Command::new("mount").args(["-o", "remount,ro"]).arg(self.0.path()).status().unwrap();
         assert!(status.success());
     }
 }
@@ -178,10 +154,7 @@ fn a_full_disk_costs_only_what_was_refused() {
     let path = disk.0.path().join("state.db");
     let store = Store::open(&path).unwrap();
     let session = hermes_types::SessionId::from("s");
-    store
-        .create_session(NewSession::new(session.clone(), "cli", Timestamp(1.0)))
-        .wait()
-        .unwrap();
+    store.create_session(NewSession::new(session.clone(), "cli", Timestamp(1.0))).wait().unwrap();
     let message = || NewMessage::new(Message::user("words ".repeat(400)), Timestamp(1.0));
     let ballast = disk.0.path().join("ballast");
     fs::write(&ballast, vec![0; 400_000]).unwrap();
@@ -210,10 +183,7 @@ fn a_read_only_home_can_still_be_read() {
     };
     let path = disk.0.path().join("state.db");
     let store = Store::open(&path).unwrap();
-    store
-        .create_session(NewSession::new("s".into(), "cli", Timestamp(1.0)))
-        .wait()
-        .unwrap();
+    store.create_session(NewSession::new("s".into(), "cli", Timestamp(1.0))).wait().unwrap();
     store.close().wait().unwrap();
     drop(store);
     disk.make_read_only();
@@ -222,18 +192,9 @@ fn a_read_only_home_can_still_be_read() {
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
     check_words(&error, "HERMES_HOME");
     let store = Store::open_read_only(&path).unwrap();
-    assert_eq!(
-        store
-            .list_sessions(SessionFilter::default(), 5)
-            .wait()
-            .unwrap()
-            .len(),
-        1
-    );
-    let error = store
-        .append(&"s".into(), NewMessage::new(Message::user("x"), Timestamp(1.0)))
-        .wait()
-        .unwrap_err();
+    assert_eq!(store.list_sessions(SessionFilter::default(), 5).wait().unwrap().len(), 1);
+    let error =
+        store.append(&"s".into(), NewMessage::new(Message::user("x"), Timestamp(1.0))).wait().unwrap_err();
     check_words(&error, "HERMES_HOME");
 }
 
@@ -252,18 +213,13 @@ fn what_can_be_read_from_a_damaged_file_is_saved() {
         )
         .unwrap_or(12);
     let mut file = fs::OpenOptions::new().write(true).open(place.db()).unwrap();
-    file.seek(SeekFrom::Start(u64::try_from(page - 1).unwrap() * 4096))
-        .unwrap();
+    file.seek(SeekFrom::Start(u64::try_from(page - 1).unwrap() * 4096)).unwrap();
     file.write_all(&[0xAB; 8192]).unwrap();
     drop(file);
     let before = fs::read(place.db()).unwrap();
 
     let report = repair(&place.db()).unwrap();
-    assert_eq!(
-        fs::read(&report.kept).unwrap(),
-        before,
-        "the damaged file is kept as it was"
-    );
+    assert_eq!(fs::read(&report.kept).unwrap(), before, "the damaged file is kept as it was");
     assert!(report.unreadable > 0 && report.messages > 800, "{report:?}");
     assert_eq!(mode_of(&place.db()), 0o600);
     let store = Store::open(&place.db()).unwrap();
@@ -273,16 +229,11 @@ fn what_can_be_read_from_a_damaged_file_is_saved() {
     let found = super::support::find(
         &store,
         "message",
-        hermes_store::SearchScope {
-            limit: 10,
-            ..Default::default()
-        },
+        hermes_store::SearchScope { limit: 10, ..Default::default() },
     );
     assert_eq!(found.hits.len(), 10, "search works on the rescued file");
-    let routing: String = place
-        .sql()
-        .query_row("SELECT v FROM gateway_routing", [], |row| row.get(0))
-        .unwrap();
+    let routing: String =
+        place.sql().query_row("SELECT v FROM gateway_routing", [], |row| row.get(0)).unwrap();
     assert_eq!(routing, "b", "tables of other programs are rescued too");
 }
 
@@ -292,12 +243,7 @@ fn repairing_a_sound_file_changes_nothing_in_it() {
     place.store.close().wait().unwrap();
     let report = repair(&place.db()).unwrap();
     assert_eq!(
-        (
-            report.sessions,
-            report.messages,
-            report.unreadable,
-            report.restored_sessions
-        ),
+        (report.sessions, report.messages, report.unreadable, report.restored_sessions),
         (20, 1000, 0, 0)
     );
     let store = Store::open(&place.db()).unwrap();
@@ -309,9 +255,7 @@ fn messages_whose_session_is_lost_are_kept_under_a_new_one() {
     let place = filled();
     place.store.close().wait().unwrap();
     let other = Connection::open(place.db()).unwrap();
-    other
-        .execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM sessions WHERE id = 's7'")
-        .unwrap();
+    other.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM sessions WHERE id = 's7'").unwrap();
     drop(other);
     let report = repair(&place.db()).unwrap();
     assert_eq!(report.restored_sessions, 1);

@@ -11,12 +11,7 @@ use hermes_types::{
 use super::support::place;
 
 fn chat() -> Chat {
-    Chat {
-        chat_id: "c1".into(),
-        chat_name: None,
-        kind: ChatKind::Dm,
-        thread_id: None,
-    }
+    Chat { chat_id: "c1".into(), chat_name: None, kind: ChatKind::Dm, thread_id: None }
 }
 
 fn envelope(key: &str, text: &str) -> Envelope {
@@ -24,10 +19,7 @@ fn envelope(key: &str, text: &str) -> Envelope {
         platform: "telegram".into(),
         platform_key: key.into(),
         place: chat(),
-        sender: Sender {
-            user_id: Some("u".into()),
-            user_name: None,
-        },
+        sender: Sender { user_id: Some("u".into()), user_name: None },
         parts: vec![Piece::Text { text: text.into() }],
         reply_to: None,
         received_at: Timestamp(10.0),
@@ -48,129 +40,50 @@ fn reply(key: &str) -> Reply {
 fn a_second_delivery_is_recognised() {
     let place = place();
     let first = place.store.accept("conv", envelope("1", "hello")).wait().unwrap();
-    let Intake::New(id) = first else {
-        panic!("{first:?}")
-    };
-    assert_eq!(
-        place.store.accept("conv", envelope("1", "hello")).wait().unwrap(),
-        Intake::Duplicate(id)
-    );
-    assert!(matches!(
-        place.store.accept("conv", envelope("2", "again")).wait().unwrap(),
-        Intake::New(_)
-    ));
+    let Intake::New(id) = first else { panic!("{first:?}") };
+    assert_eq!(place.store.accept("conv", envelope("1", "hello")).wait().unwrap(), Intake::Duplicate(id));
+    assert!(matches!(place.store.accept("conv", envelope("2", "again")).wait().unwrap(), Intake::New(_)));
     let waiting = place.store.waiting("conv").wait().unwrap();
-    assert_eq!(
-        waiting
-            .iter()
-            .map(|w| w.envelope.platform_key.as_str())
-            .collect::<Vec<_>>(),
-        ["1", "2"]
-    );
-    place
-        .store
-        .close_inbox(id, Closing::Done, None, Timestamp(11.0))
-        .wait()
-        .unwrap();
+    assert_eq!(waiting.iter().map(|w| w.envelope.platform_key.as_str()).collect::<Vec<_>>(), ["1", "2"]);
+    place.store.close_inbox(id, Closing::Done, None, Timestamp(11.0)).wait().unwrap();
     assert_eq!(place.store.inbox_depth().wait().unwrap().waiting, 1);
     // Closed long ago, it is still known.
-    assert_eq!(
-        place.store.accept("conv", envelope("1", "hello")).wait().unwrap(),
-        Intake::Duplicate(id)
-    );
+    assert_eq!(place.store.accept("conv", envelope("1", "hello")).wait().unwrap(), Intake::Duplicate(id));
 }
 
 #[test]
 fn replies_leave_once_and_in_order() {
     let place = place();
-    let first = place
-        .store
-        .enqueue("conv", reply("a"), Timestamp(1.0))
-        .wait()
-        .unwrap();
+    let first = place.store.enqueue("conv", reply("a"), Timestamp(1.0)).wait().unwrap();
     assert_eq!(
-        place
-            .store
-            .enqueue("conv", reply("a"), Timestamp(2.0))
-            .wait()
-            .unwrap(),
+        place.store.enqueue("conv", reply("a"), Timestamp(2.0)).wait().unwrap(),
         first,
         "same key, same row"
     );
-    place
-        .store
-        .enqueue("conv", reply("b"), Timestamp(1.0))
-        .wait()
-        .unwrap();
-    place
-        .store
-        .enqueue("other", reply("c"), Timestamp(1.0))
-        .wait()
-        .unwrap();
-    let claim = |now: f64| {
-        place
-            .store
-            .claim_due("telegram", Timestamp(now), 10)
-            .wait()
-            .unwrap()
-    };
-    let keys = |due: &[hermes_store::Due]| {
-        due.iter()
-            .map(|d| d.reply.idempotency_key.clone())
-            .collect::<Vec<_>>()
-    };
+    place.store.enqueue("conv", reply("b"), Timestamp(1.0)).wait().unwrap();
+    place.store.enqueue("other", reply("c"), Timestamp(1.0)).wait().unwrap();
+    let claim = |now: f64| place.store.claim_due("telegram", Timestamp(now), 10).wait().unwrap();
+    let keys =
+        |due: &[hermes_store::Due]| due.iter().map(|d| d.reply.idempotency_key.clone()).collect::<Vec<_>>();
     let due = claim(5.0);
-    assert_eq!(
-        keys(&due),
-        ["a", "c"],
-        "the second of a conversation waits for the first"
-    );
-    assert!(
-        claim(5.0).is_empty(),
-        "what is being sent is not handed out again"
-    );
-    place
-        .store
-        .postpone(due[0].id, Timestamp(50.0), "429".into())
-        .wait()
-        .unwrap();
-    assert!(
-        claim(20.0).is_empty(),
-        "a postponed reply holds back those behind it"
-    );
+    assert_eq!(keys(&due), ["a", "c"], "the second of a conversation waits for the first");
+    assert!(claim(5.0).is_empty(), "what is being sent is not handed out again");
+    place.store.postpone(due[0].id, Timestamp(50.0), "429".into()).wait().unwrap();
+    assert!(claim(20.0).is_empty(), "a postponed reply holds back those behind it");
     let again = claim(50.0);
     assert_eq!((keys(&again), again[0].attempts), (vec!["a".to_owned()], 1));
-    let receipt = Receipt {
-        message_ids: vec!["77".into()],
-        certainty: Certainty::Once,
-    };
-    place
-        .store
-        .mark_sent(again[0].id, receipt, Timestamp(51.0))
-        .wait()
-        .unwrap();
+    let receipt = Receipt { message_ids: vec!["77".into()], certainty: Certainty::Once };
+    place.store.mark_sent(again[0].id, receipt, Timestamp(51.0)).wait().unwrap();
     assert_eq!(keys(&claim(52.0)), ["b"]);
 }
 
 #[test]
 fn a_send_cut_off_by_a_restart_is_marked_as_unknown() {
     let place = place();
-    place
-        .store
-        .enqueue("conv", reply("a"), Timestamp(1.0))
-        .wait()
-        .unwrap();
-    place
-        .store
-        .claim_due("telegram", Timestamp(2.0), 1)
-        .wait()
-        .unwrap();
+    place.store.enqueue("conv", reply("a"), Timestamp(1.0)).wait().unwrap();
+    place.store.claim_due("telegram", Timestamp(2.0), 1).wait().unwrap();
     assert_eq!(place.store.recover_outbox().wait().unwrap(), 1);
-    let due = place
-        .store
-        .claim_due("telegram", Timestamp(3.0), 1)
-        .wait()
-        .unwrap();
+    let due = place.store.claim_due("telegram", Timestamp(3.0), 1).wait().unwrap();
     assert_eq!(due[0].earlier, EarlierSend::Unknown);
 }
 
@@ -182,10 +95,7 @@ fn turn(id: &str) -> Turn {
         state: TurnState::Running,
         started_at: Timestamp(1.0),
         deadline_at: Some(Timestamp(100.0)),
-        cap: SpendingCap {
-            micro_usd: Some(5),
-            tokens: None,
-        },
+        cap: SpendingCap { micro_usd: Some(5), tokens: None },
         cut_offs: 0,
         prefix_hash: Some("abc".into()),
     }
@@ -197,71 +107,30 @@ fn a_turn_is_parked_at_its_second_cut_off() {
     let holder = HolderId::generate();
     place.store.open_turn(turn("t"), holder.clone()).wait().unwrap();
     assert_eq!(place.store.running_turns().wait().unwrap(), [turn("t")]);
-    let cut = || {
-        place
-            .store
-            .note_cut_off(&"t".into(), holder.clone(), Timestamp(5.0))
-            .wait()
-            .unwrap()
-    };
+    let cut = || place.store.note_cut_off(&"t".into(), holder.clone(), Timestamp(5.0)).wait().unwrap();
     assert_eq!(cut(), TurnState::Running);
     assert_eq!(cut(), TurnState::Parked);
     assert!(place.store.running_turns().wait().unwrap().is_empty());
     // Closing a parked turn does not make it a finished one.
-    place
-        .store
-        .close_turn(&"t".into(), TurnState::Done, None, Timestamp(6.0))
-        .wait()
-        .unwrap();
-    assert_eq!(
-        place.store.turn(&"t".into()).wait().unwrap().unwrap().state,
-        TurnState::Parked
-    );
+    place.store.close_turn(&"t".into(), TurnState::Done, None, Timestamp(6.0)).wait().unwrap();
+    assert_eq!(place.store.turn(&"t".into()).wait().unwrap().unwrap().state, TurnState::Parked);
 }
 
 #[test]
 fn calls_without_an_outcome_are_known_after_a_restart() {
     let place = place();
-    place
-        .store
-        .open_turn(turn("t"), HolderId::generate())
-        .wait()
-        .unwrap();
+    place.store.open_turn(turn("t"), HolderId::generate()).wait().unwrap();
     let call = |id: &str| NewToolCall {
         id: id.into(),
         name: "terminal".into(),
         arguments: "{}".into(),
         verdict: None,
     };
-    place
-        .store
-        .begin_call(&"t".into(), call("a"), Timestamp(1.0))
-        .wait()
-        .unwrap();
-    place
-        .store
-        .begin_call(&"t".into(), call("b"), Timestamp(2.0))
-        .wait()
-        .unwrap();
-    place
-        .store
-        .end_call(
-            &"t".into(),
-            &"a".into(),
-            OutcomeStatus::Done,
-            None,
-            Timestamp(3.0),
-        )
-        .wait()
-        .unwrap();
-    let statuses: Vec<_> = place
-        .store
-        .tool_calls(&"t".into())
-        .wait()
-        .unwrap()
-        .iter()
-        .map(|c| c.status)
-        .collect();
+    place.store.begin_call(&"t".into(), call("a"), Timestamp(1.0)).wait().unwrap();
+    place.store.begin_call(&"t".into(), call("b"), Timestamp(2.0)).wait().unwrap();
+    place.store.end_call(&"t".into(), &"a".into(), OutcomeStatus::Done, None, Timestamp(3.0)).wait().unwrap();
+    let statuses: Vec<_> =
+        place.store.tool_calls(&"t".into()).wait().unwrap().iter().map(|c| c.status).collect();
     assert_eq!(statuses, [Some(OutcomeStatus::Done), None]);
 }
 
@@ -270,34 +139,15 @@ fn one_holder_per_conversation() {
     let place = place();
     let (mine, theirs) = (HolderId::new("mine"), HolderId::new("theirs"));
     let take = |holder: &HolderId, now: f64| {
-        place
-            .store
-            .take_lease("conv", holder, Timestamp(now), Duration::from_secs(30))
-            .wait()
-            .unwrap()
+        place.store.take_lease("conv", holder, Timestamp(now), Duration::from_secs(30)).wait().unwrap()
     };
     assert_eq!(take(&mine, 0.0), Lease::Granted);
-    assert_eq!(
-        take(&theirs, 10.0),
-        Lease::HeldBy {
-            holder: mine.clone(),
-            until: Timestamp(30.0)
-        }
-    );
+    assert_eq!(take(&theirs, 10.0), Lease::HeldBy { holder: mine.clone(), until: Timestamp(30.0) });
     assert_eq!(take(&mine, 20.0), Lease::Granted, "renewed");
-    assert_eq!(
-        take(&theirs, 49.0),
-        Lease::HeldBy {
-            holder: mine.clone(),
-            until: Timestamp(50.0)
-        }
-    );
+    assert_eq!(take(&theirs, 49.0), Lease::HeldBy { holder: mine.clone(), until: Timestamp(50.0) });
     assert_eq!(take(&theirs, 50.0), Lease::Granted, "a silent holder loses it");
     place.store.release_lease("conv", &mine).wait().unwrap();
-    assert_eq!(
-        place.store.lease_holder("conv", Timestamp(51.0)).wait().unwrap(),
-        Some(theirs.clone())
-    );
+    assert_eq!(place.store.lease_holder("conv", Timestamp(51.0)).wait().unwrap(), Some(theirs.clone()));
     place.store.release_lease("conv", &theirs).wait().unwrap();
     assert_eq!(take(&mine, 51.0), Lease::Granted);
 }
@@ -313,15 +163,8 @@ fn charges_add_up_by_day_tree_and_job() {
         job: job.map(str::to_owned),
         provider: "p".into(),
         model: "m".into(),
-        usage: Usage {
-            input: 100,
-            output: 10,
-            ..Usage::default()
-        },
-        cost: Cost {
-            micro_usd,
-            status: micro_usd.map_or(CostStatus::Unknown, |_| CostStatus::Estimated),
-        },
+        usage: Usage { input: 100, output: 10, ..Usage::default() },
+        cost: Cost { micro_usd, status: micro_usd.map_or(CostStatus::Unknown, |_| CostStatus::Estimated) },
     };
     for charge in [
         charge(1.0, "t1", None, Some(30)),
@@ -333,9 +176,6 @@ fn charges_add_up_by_day_tree_and_job() {
     let spent = |span| place.store.spent(span).wait().unwrap();
     assert_eq!(spent(Span::TurnTree("t1".into())).micro_usd, 42);
     let today = spent(Span::Since(Timestamp(5.0)));
-    assert_eq!(
-        (today.calls, today.micro_usd, today.unpriced_calls, today.tokens),
-        (2, 12, 1, 220)
-    );
+    assert_eq!((today.calls, today.micro_usd, today.unpriced_calls, today.tokens), (2, 12, 1, 220));
     assert_eq!(spent(Span::Job("j".into(), Timestamp(0.0))).calls, 2);
 }

@@ -27,10 +27,7 @@ fn writer_process() {
     for number in 0..count {
         let text = format!("{name}-{number}");
         store
-            .append(
-                &session.id,
-                NewMessage::new(Message::user(text.as_str()), Timestamp(1.0)),
-            )
+            .append(&session.id, NewMessage::new(Message::user(text.as_str()), Timestamp(1.0)))
             .wait()
             .unwrap();
         println!("acknowledged {text}");
@@ -40,13 +37,7 @@ fn writer_process() {
 
 fn start_writer(path: &Path, name: &str, count: usize) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "all::processes::writer_process",
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args(["--exact", "all::processes::writer_process", "--ignored", "--nocapture", "--test-threads=1"])
         .env(FILE, path)
         .env(NAME, name)
         .env(COUNT, count.to_string())
@@ -95,40 +86,22 @@ fn two_writers_one_of_them_killed_twenty_times_lose_nothing() {
     let mut last = start_writer(&path, "last", remaining);
     let (seen, finished) = read_acknowledged(&mut last, usize::MAX);
     let output = last.wait_with_output().unwrap();
-    assert!(
-        finished && output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(finished && output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     acknowledged.extend(seen);
     let (seen, finished) = read_acknowledged(&mut steady, usize::MAX);
     let output = steady.wait_with_output().unwrap();
-    assert!(
-        finished && output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(finished && output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     acknowledged.extend(seen);
     assert!(acknowledged.len() >= 2 * EACH, "{}", acknowledged.len());
 
     let connection = place.sql();
-    let health: String = connection
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
+    let health: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(health, "ok");
     let mut statement = connection.prepare("SELECT content FROM messages").unwrap();
-    let stored: HashSet<String> = statement
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let stored: HashSet<String> =
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     let lost: Vec<_> = acknowledged.difference(&stored).collect();
-    assert!(
-        lost.is_empty(),
-        "{} acknowledged messages are gone, such as {:?}",
-        lost.len(),
-        lost.first()
-    );
+    assert!(lost.is_empty(), "{} acknowledged messages are gone, such as {:?}", lost.len(), lost.first());
     let counts: i64 = connection
         .query_row(
             "SELECT COUNT(*) FROM sessions s WHERE message_count <> (SELECT COUNT(*) FROM messages WHERE session_id = s.id)",
@@ -150,9 +123,7 @@ fn readers_see_the_last_commit_while_a_writer_is_at_work() {
     assert_eq!(place.store.transcript(&session).wait().unwrap().len(), 1);
     assert_eq!(place.listed(), ["s"]);
     // A write waits, retries, and succeeds once the other is done.
-    let pending = place
-        .store
-        .append(&session, NewMessage::new(Message::user("after"), Timestamp(3.0)));
+    let pending = place.store.append(&session, NewMessage::new(Message::user("after"), Timestamp(3.0)));
     other.execute_batch("COMMIT").unwrap();
     pending.wait().unwrap();
     assert_eq!(place.store.transcript(&session).wait().unwrap().len(), 3);

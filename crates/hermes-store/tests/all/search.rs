@@ -8,38 +8,21 @@ use super::support::{place, snippets};
 fn hits_carry_their_surroundings() {
     let place = place();
     let session = place.session("s", 1.0);
-    for (at, text) in ["before the storm", "the quick brown fox", "after the rain"]
-        .iter()
-        .enumerate()
-    {
+    for (at, text) in ["before the storm", "the quick brown fox", "after the rain"].iter().enumerate() {
         place.say(&session, text, f64::from(u32::try_from(at).unwrap()));
     }
     let result = place.find("quick");
     assert_eq!(snippets(&result), ["the >>>quick<<< brown fox"]);
-    let around: Vec<_> = result.hits[0]
-        .context
-        .iter()
-        .map(|message| message.content.as_str())
-        .collect();
+    let around: Vec<_> = result.hits[0].context.iter().map(|message| message.content.as_str()).collect();
     assert_eq!(around, ["before the storm", "after the rain"]);
-    assert_eq!(
-        (result.hits[0].source.as_str(), result.coverage),
-        ("cli", Coverage::Index)
-    );
+    assert_eq!((result.hits[0].source.as_str(), result.coverage), ("cli", Coverage::Index));
 }
 
 #[test]
 fn odd_queries_neither_fail_nor_match_everything() {
     let place = place();
     let session = place.session("s", 1.0);
-    for (at, text) in [
-        "use chat-send now",
-        "C++ is a language",
-        "unclosed quote",
-        "plain",
-    ]
-    .iter()
-    .enumerate()
+    for (at, text) in ["use chat-send now", "C++ is a language", "unclosed quote", "plain"].iter().enumerate()
     {
         place.say(&session, text, f64::from(u32::try_from(at).unwrap()));
     }
@@ -73,10 +56,7 @@ fn roles_and_sources_narrow_a_search() {
 /// Ways an index breaks, as SQL run by somebody else while the store is closed.
 const DAMAGES: [(&str, &str); 4] = [
     ("missing data table", "DROP TABLE messages_fts_data"),
-    (
-        "garbage in the data table",
-        "UPDATE messages_fts_data SET block = x'deadbeef'",
-    ),
+    ("garbage in the data table", "UPDATE messages_fts_data SET block = x'deadbeef'"),
     ("emptied structure", "DELETE FROM messages_fts_data WHERE id = 10"),
     ("missing config", "DROP TABLE messages_fts_config"),
 ];
@@ -98,10 +78,7 @@ fn a_damaged_index_is_replaced_while_everything_works() {
         drop(shadow);
 
         let store = Store::open(&place.db()).unwrap();
-        let place = super::support::Place {
-            folder: place.folder,
-            store,
-        };
+        let place = super::support::Place { folder: place.folder, store };
         // The write comes first: a broken trigger must not cost it.
         place.say(&session, "needle fresh", 5000.0);
         let result = place.find("needle");
@@ -109,25 +86,16 @@ fn a_damaged_index_is_replaced_while_everything_works() {
         assert_eq!(place.find("fresh").hits.len(), 1, "{what}");
         wait_until_sound(&place);
         assert_eq!(place.find("number1499").coverage, Coverage::Index, "{what}");
-        assert_eq!(
-            place.find("number0").hits.len(),
-            1,
-            "{what}: old rows are back in the index"
-        );
-        assert_eq!(
-            place.store.transcript(&session).wait().unwrap().len(),
-            1501,
-            "{what}"
-        );
+        assert_eq!(place.find("number0").hits.len(), 1, "{what}: old rows are back in the index");
+        assert_eq!(place.store.transcript(&session).wait().unwrap().len(), 1501, "{what}");
     }
 }
 
 #[test]
 fn removals_during_a_rebuild_do_not_damage_it_again() {
     let place = place();
-    let sessions: Vec<_> = (0..30)
-        .map(|number| place.session(&format!("s{number}"), f64::from(number)))
-        .collect();
+    let sessions: Vec<_> =
+        (0..30).map(|number| place.session(&format!("s{number}"), f64::from(number))).collect();
     for session in &sessions {
         for number in 0..60 {
             place.say(session, &format!("word{number}"), f64::from(number));
@@ -156,10 +124,7 @@ fn an_interrupted_rebuild_goes_on_when_the_file_is_opened_again() {
     place.store.rebuild_index();
     place.store.close().wait().unwrap();
     let store = Store::open(&place.db()).unwrap();
-    let place = super::support::Place {
-        folder: place.folder,
-        store,
-    };
+    let place = super::support::Place { folder: place.folder, store };
     wait_until_sound(&place);
     assert_eq!(place.find("word3").coverage, Coverage::Index);
 }
@@ -172,8 +137,5 @@ fn wait_until_sound(place: &super::support::Place) {
             return;
         }
     }
-    panic!(
-        "the index was never rebuilt: {:?}",
-        place.store.check().wait().unwrap()
-    );
+    panic!("the index was never rebuilt: {:?}", place.store.check().wait().unwrap());
 }

@@ -30,21 +30,10 @@ fn the_file_is_for_its_owner_alone() {
 fn the_first_end_reason_stays_until_the_session_is_opened_again() {
     let place = place();
     let id = place.session("s", 1.0);
-    place
-        .store
-        .end_session(&id, EndReason::Compression, Timestamp(5.0))
-        .wait()
-        .unwrap();
-    place
-        .store
-        .end_session(&id, EndReason::CliClose, Timestamp(9.0))
-        .wait()
-        .unwrap();
+    place.store.end_session(&id, EndReason::Compression, Timestamp(5.0)).wait().unwrap();
+    place.store.end_session(&id, EndReason::CliClose, Timestamp(9.0)).wait().unwrap();
     let row = place.store.session(&id).wait().unwrap().unwrap();
-    assert_eq!(
-        (row.end_reason.as_deref(), row.ended_at),
-        (Some("compression"), Some(Timestamp(5.0)))
-    );
+    assert_eq!((row.end_reason.as_deref(), row.ended_at), (Some("compression"), Some(Timestamp(5.0))));
     place.store.reopen_session(&id).wait().unwrap();
     let row = place.store.session(&id).wait().unwrap().unwrap();
     assert_eq!((row.end_reason, row.ended_at), (None, None));
@@ -68,47 +57,18 @@ fn creating_again_only_fills_gaps() {
 fn usage_is_added_or_replaced_and_billing_filled_once() {
     let place = place();
     let id = place.session("s", 1.0);
-    let usage = Usage {
-        input: 10,
-        output: 5,
-        cache_read: 3,
-        cache_write: 2,
-        reasoning: 1,
-    };
-    let cost = Cost {
-        micro_usd: Some(1_500_000),
-        status: CostStatus::Estimated,
-    };
-    let billing = |name: &str| Billing {
-        provider: Some(name.into()),
-        ..Billing::default()
-    };
-    place
-        .store
-        .record_usage(&id, Tally::Add, usage, cost, billing("a"))
-        .wait()
-        .unwrap();
-    place
-        .store
-        .record_usage(&id, Tally::Add, usage, cost, billing("b"))
-        .wait()
-        .unwrap();
+    let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, reasoning: 1 };
+    let cost = Cost { micro_usd: Some(1_500_000), status: CostStatus::Estimated };
+    let billing = |name: &str| Billing { provider: Some(name.into()), ..Billing::default() };
+    place.store.record_usage(&id, Tally::Add, usage, cost, billing("a")).wait().unwrap();
+    place.store.record_usage(&id, Tally::Add, usage, cost, billing("b")).wait().unwrap();
     let row = place.store.session(&id).wait().unwrap().unwrap();
-    assert_eq!(
-        (row.usage.input, row.usage.reasoning, row.estimated_cost_usd),
-        (20, 2, Some(3.0))
-    );
-    place
-        .store
-        .record_usage(&id, Tally::Replace, usage, Cost::UNKNOWN, billing("c"))
-        .wait()
-        .unwrap();
+    assert_eq!((row.usage.input, row.usage.reasoning, row.estimated_cost_usd), (20, 2, Some(3.0)));
+    place.store.record_usage(&id, Tally::Replace, usage, Cost::UNKNOWN, billing("c")).wait().unwrap();
     let row = place.store.session(&id).wait().unwrap().unwrap();
     assert_eq!((row.usage, row.estimated_cost_usd), (usage, Some(3.0)));
-    let provider: String = place
-        .sql()
-        .query_row("SELECT billing_provider FROM sessions", [], |r| r.get(0))
-        .unwrap();
+    let provider: String =
+        place.sql().query_row("SELECT billing_provider FROM sessions", [], |r| r.get(0)).unwrap();
     assert_eq!(provider, "a");
 }
 
@@ -130,11 +90,7 @@ fn a_compressed_ancestor_gives_its_title_up() {
     let place = place();
     let first = place.session("first", 1.0);
     place.store.set_title(&first, title("plan")).wait().unwrap();
-    place
-        .store
-        .end_session(&first, EndReason::Compression, Timestamp(2.0))
-        .wait()
-        .unwrap();
+    place.store.end_session(&first, EndReason::Compression, Timestamp(2.0)).wait().unwrap();
     let second = child(&place, "second", &first, 3.0, None);
     place.store.set_title(&second, title("plan")).wait().unwrap();
     assert_eq!(place.store.session(&first).wait().unwrap().unwrap().title, None);
@@ -143,62 +99,31 @@ fn a_compressed_ancestor_gives_its_title_up() {
 #[test]
 fn names_resolve_to_the_newest_of_their_series() {
     let place = place();
-    for (id, name, at) in [
-        ("a", "my_project", 1.0),
-        ("b", "my_project #2", 5.0),
-        ("c", "myXproject #3", 9.0),
-    ] {
+    for (id, name, at) in [("a", "my_project", 1.0), ("b", "my_project #2", 5.0), ("c", "myXproject #3", 9.0)]
+    {
         let id = place.session(id, at);
         place.store.set_title(&id, title(name)).wait().unwrap();
     }
-    let resolve = |name: &str| {
-        place
-            .store
-            .resolve(name)
-            .wait()
-            .unwrap()
-            .map(|id| id.as_str().to_owned())
-    };
-    assert_eq!(
-        resolve("my_project").as_deref(),
-        Some("b"),
-        "wildcards in a title are text"
-    );
+    let resolve = |name: &str| place.store.resolve(name).wait().unwrap().map(|id| id.as_str().to_owned());
+    assert_eq!(resolve("my_project").as_deref(), Some("b"), "wildcards in a title are text");
     assert_eq!(resolve("my_project #2").as_deref(), Some("b"));
     assert_eq!(resolve("a").as_deref(), Some("a"), "an id comes before a title");
     assert_eq!(resolve("nothing"), None);
-    assert_eq!(
-        place.store.next_title("my_project #2").wait().unwrap(),
-        "my_project #3"
-    );
+    assert_eq!(place.store.next_title("my_project #2").wait().unwrap(), "my_project #3");
     assert_eq!(place.store.next_title("100%").wait().unwrap(), "100%");
 }
 
 #[test]
 fn id_prefixes_resolve_only_when_they_mean_one_session() {
     let place = place();
-    for id in [
-        "20260101_000000_abcdef",
-        "20260101_000000_abc123",
-        "20260102_000000_aaaaaa",
-        "x_y",
-    ] {
+    for id in ["20260101_000000_abcdef", "20260101_000000_abc123", "20260102_000000_aaaaaa", "x_y"] {
         place.session(id, 1.0);
     }
-    let resolve = |text: &str| {
-        place
-            .store
-            .resolve_prefix(text)
-            .wait()
-            .unwrap()
-            .map(|id| id.as_str().to_owned())
-    };
+    let resolve =
+        |text: &str| place.store.resolve_prefix(text).wait().unwrap().map(|id| id.as_str().to_owned());
     assert_eq!(resolve("20260102").as_deref(), Some("20260102_000000_aaaaaa"));
     assert_eq!(resolve("20260101_000000_abc"), None);
-    assert_eq!(
-        resolve("20260101_000000_abc123").as_deref(),
-        Some("20260101_000000_abc123")
-    );
+    assert_eq!(resolve("20260101_000000_abc123").as_deref(), Some("20260101_000000_abc123"));
     assert_eq!(resolve("x%"), None);
     assert_eq!(resolve(""), None);
 }
@@ -209,30 +134,16 @@ fn a_compressed_conversation_resumes_at_its_newest_part_past_side_branches() {
     let first = place.session("first", 1.0);
     place.say(&first, "begin", 1.0);
     place.store.set_title(&first, title("long talk")).wait().unwrap();
-    place
-        .store
-        .end_session(&first, EndReason::Compression, Timestamp(2.0))
-        .wait()
-        .unwrap();
+    place.store.end_session(&first, EndReason::Compression, Timestamp(2.0)).wait().unwrap();
     let second = child(&place, "second", &first, 3.0, None);
     place.say(&second, "goes on", 3.0);
-    let delegate = child(
-        &place,
-        "delegate",
-        &first,
-        4.0,
-        Some(r#"{"_delegate_from":"first"}"#),
-    );
+    let delegate = child(&place, "delegate", &first, 4.0, Some(r#"{"_delegate_from":"first"}"#));
     place.say(&delegate, "aside", 4.0);
     let resolved = place.store.resolve("long talk").wait().unwrap();
     assert_eq!(resolved, Some(second.clone()));
     assert_eq!(place.store.lineage_root(&second).wait().unwrap(), first);
     let lineage = place.store.lineage(&second).wait().unwrap();
-    assert_eq!(
-        lineage.len(),
-        3,
-        "search leaves the whole family out, side branches too: {lineage:?}"
-    );
+    assert_eq!(lineage.len(), 3, "search leaves the whole family out, side branches too: {lineage:?}");
 }
 
 #[test]
@@ -240,27 +151,14 @@ fn lists_show_previews_newest_first_and_hide_tool_sessions() {
     let place = place();
     let old = place.session("old", 1.0);
     place.session("new", 2.0);
-    place
-        .store
-        .create_session(NewSession::new("hidden".into(), "tool", Timestamp(3.0)))
-        .wait()
-        .unwrap();
+    place.store.create_session(NewSession::new("hidden".into(), "tool", Timestamp(3.0))).wait().unwrap();
     place.say(&old, &format!("first\nline {}", "x".repeat(80)), 10.0);
     place.say(&old, "second", 20.0);
     assert_eq!(place.listed(), ["new", "old"]);
-    let listed = place
-        .store
-        .list_sessions(SessionFilter::default(), 20)
-        .wait()
-        .unwrap();
+    let listed = place.store.list_sessions(SessionFilter::default(), 20).wait().unwrap();
     assert_eq!(listed[1].preview, format!("first line {}...", "x".repeat(49)));
-    assert_eq!(
-        (listed[1].last_active, listed[0].last_active),
-        (Timestamp(20.0), Timestamp(2.0))
-    );
-    let tools = SessionFilter {
-        source: Some("tool".into()),
-    };
+    assert_eq!((listed[1].last_active, listed[0].last_active), (Timestamp(20.0), Timestamp(2.0)));
+    let tools = SessionFilter { source: Some("tool".into()) };
     assert_eq!(place.store.list_sessions(tools, 20).wait().unwrap().len(), 1);
 }
 
@@ -271,10 +169,7 @@ fn deleting_a_parent_leaves_its_children() {
     place.say(&parent, "x", 1.0);
     let kid = child(&place, "kid", &parent, 2.0, None);
     assert_eq!(place.store.delete_session(&parent).wait().unwrap(), Removed::Yes);
-    assert_eq!(
-        place.store.delete_session(&parent).wait().unwrap(),
-        Removed::NotFound
-    );
+    assert_eq!(place.store.delete_session(&parent).wait().unwrap(), Removed::NotFound);
     assert_eq!(place.store.session(&kid).wait().unwrap().unwrap().parent, None);
     assert!(place.store.check().wait().unwrap().is_sound());
     assert!(place.find("x").hits.is_empty());
@@ -287,17 +182,9 @@ fn pruning_spares_what_is_still_open() {
         place.session(id, at);
     }
     for id in ["ended", "recent"] {
-        place
-            .store
-            .end_session(&id.into(), EndReason::CliClose, Timestamp(60.0))
-            .wait()
-            .unwrap();
+        place.store.end_session(&id.into(), EndReason::CliClose, Timestamp(60.0)).wait().unwrap();
     }
-    let pruned = place
-        .store
-        .prune_sessions(Timestamp(10.0), SessionFilter::default())
-        .wait()
-        .unwrap();
+    let pruned = place.store.prune_sessions(Timestamp(10.0), SessionFilter::default()).wait().unwrap();
     assert_eq!(pruned, [SessionId::from("ended")]);
     assert_eq!(place.listed(), ["recent", "open"]);
 }
@@ -320,12 +207,5 @@ fn an_export_has_every_column_and_parsed_calls() {
     for column in ["id", "source", "pricing_version", "title"] {
         assert!(exported.contains_key(column), "{column}");
     }
-    assert!(
-        place
-            .store
-            .export_session(&"gone".into())
-            .wait()
-            .unwrap()
-            .is_none()
-    );
+    assert!(place.store.export_session(&"gone".into()).wait().unwrap().is_none());
 }

@@ -29,36 +29,22 @@ impl Place {
     /// A second, plain look at the file, as another program would take it.
     pub(crate) fn sql(&self) -> Connection {
         let connection = Connection::open(self.db()).unwrap();
-        connection
-            .execute_batch("PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000")
-            .unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000").unwrap();
         connection
     }
 
     pub(crate) fn session(&self, id: &str, at: f64) -> SessionId {
         let id = SessionId::from(id);
-        self.store
-            .create_session(NewSession::new(id.clone(), "cli", Timestamp(at)))
-            .wait()
-            .unwrap();
+        self.store.create_session(NewSession::new(id.clone(), "cli", Timestamp(at))).wait().unwrap();
         id
     }
 
     pub(crate) fn say(&self, session: &SessionId, text: &str, at: f64) {
-        self.store
-            .append(session, NewMessage::new(Message::user(text), Timestamp(at)))
-            .wait()
-            .unwrap();
+        self.store.append(session, NewMessage::new(Message::user(text), Timestamp(at))).wait().unwrap();
     }
 
     pub(crate) fn find(&self, text: &str) -> SearchResult {
-        self.find_in(
-            text,
-            SearchScope {
-                limit: 50,
-                ..SearchScope::default()
-            },
-        )
+        self.find_in(text, SearchScope { limit: 50, ..SearchScope::default() })
     }
 
     pub(crate) fn find_in(&self, text: &str, within: SearchScope) -> SearchResult {
@@ -66,24 +52,14 @@ impl Place {
     }
 
     pub(crate) fn listed(&self) -> Vec<String> {
-        let sessions = self
-            .store
-            .list_sessions(SessionFilter::default(), 20)
-            .wait()
-            .unwrap();
-        sessions
-            .into_iter()
-            .map(|session| session.id.as_str().to_owned())
-            .collect()
+        let sessions = self.store.list_sessions(SessionFilter::default(), 20).wait().unwrap();
+        sessions.into_iter().map(|session| session.id.as_str().to_owned()).collect()
     }
 }
 
 pub(crate) fn find(store: &Store, text: &str, within: SearchScope) -> SearchResult {
     let Some(query) = SearchQuery::sanitise(text) else {
-        return SearchResult {
-            hits: Vec::new(),
-            coverage: hermes_store::Coverage::Index,
-        };
+        return SearchResult { hits: Vec::new(), coverage: hermes_store::Coverage::Index };
     };
     block_on(store.search(query, within)).unwrap()
 }

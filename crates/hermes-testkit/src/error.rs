@@ -1,0 +1,21 @@
+//! What can go wrong while a test sets its stage.
+
+use std::io;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The script has to be corrected; the text names file, line and field.
+    #[error("{0}")]
+    Script(String),
+    #[error("cannot {doing}: {source}")]
+    Io { doing: String, source: io::Error },
+    #[error("cannot build the fixture: {0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+impl Error {
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Io { doing, source }
+    }
+}

@@ -1,0 +1,125 @@
+//! A temporary Hermes home, private to its owner as a real one is, and gone when dropped.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::{Error, Fixture};
+
+#[derive(Debug)]
+pub struct TempHome {
+    directory: TempDir,
+}
+
+/// What the home will hold.
+#[derive(Debug, Default)]
+pub struct TempHomeBuilder {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    state: Option<Fixture>,
+}
+
+impl TempHome {
+    /// An empty home.
+    pub fn new() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    pub fn builder() -> TempHomeBuilder {
+        TempHomeBuilder::default()
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.path().join(path)
+    }
+
+    pub fn config_yaml(&self) -> PathBuf {
+        self.join("config.yaml")
+    }
+
+    pub fn env_file(&self) -> PathBuf {
+        self.join(".env")
+    }
+
+    pub fn state_db(&self) -> PathBuf {
+        self.join("state.db")
+    }
+
+    /// A file's text; panics naming the file when it cannot be read.
+    #[track_caller]
+    pub fn read(&self, path: impl AsRef<Path>) -> String {
+        let path = self.join(path);
+        match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => panic!("cannot read {}: {error}", path.display()),
+        }
+    }
+}
+
+impl TempHomeBuilder {
+    #[must_use]
+    pub fn config_yaml(self, text: &str) -> Self {
+        self.file("config.yaml", text)
+    }
+
+    #[must_use]
+    pub fn env_file(self, text: &str) -> Self {
+        self.file(".env", text)
+    }
+
+    /// A file at a path inside the home; directories are made as needed.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<PathBuf>, text: impl AsRef<[u8]>) -> Self {
+        self.files.push((path.into(), text.as_ref().to_vec()));
+        self
+    }
+
+    /// A `state.db` as that release left it.
+    #[must_use]
+    pub fn state_db(mut self, fixture: Fixture) -> Self {
+        self.state = Some(fixture);
+        self
+    }
+
+    pub fn build(self) -> Result<TempHome, Error> {
+        let directory = tempfile::Builder::new()
+            .prefix("hermes-home-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .map_err(Error::io("make a temporary home"))?;
+        let home = TempHome { directory };
+        for (path, text) in self.files {
+            home.write(&path, &text)?;
+        }
+        if let Some(fixture) = self.state {
+            fixture.build(&home.state_db())?;
+        }
+        Ok(home)
+    }
+}
+
+impl TempHome {
+    fn write(&self, path: &Path, text: &[u8]) -> Result<(), Error> {
+        let full = self.join(path);
+        let mut made = self.path().to_path_buf();
+        for part in path.parent().into_iter().flat_map(Path::components) {
+            made.push(part);
+            if !made.is_dir() {
+                fs::create_dir(&made).map_err(Error::io(format!("make {}", made.display())))?;
+                restrict(&made, 0o700)?;
+            }
+        }
+        fs::write(&full, text).map_err(Error::io(format!("write {}", full.display())))?;
+        restrict(&full, 0o600)
+    }
+}
+
+fn restrict(path: &Path, mode: u32) -> Result<(), Error> {
+    let doing = format!("set the permissions of {}", path.display());
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Error::io(doing))
+}

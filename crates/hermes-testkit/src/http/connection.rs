@@ -1,0 +1,134 @@
+//! One client's connection: requests in, bytes out.
+//!
+//! Bytes that arrive while an answer is being sent are kept for the next request, and their absence (the end of the
+//! stream) is how a client's going away is noticed.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::parse::{BodyLength, body_length, chunk_length, parse_head};
+use super::{Message, ReadError};
+use crate::script::CutHow;
+
+const HEAD_LIMIT: usize = 64 * 1024;
+const BODY_LIMIT: usize = 64 * 1024 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// Received but not yet used; everything before `used` is.
+    buffer: Vec<u8>,
+    used: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        // Without this a small write waits for the acknowledgement of the one before it. A refusal costs only speed.
+        stream.set_nodelay(true).ok();
+        Self { stream, buffer: Vec::with_capacity(16 * 1024), used: 0 }
+    }
+
+    /// The next request with its whole body.
+    pub(crate) async fn read(&mut self) -> Result<Message, ReadError> {
+        self.forget_used();
+        let head = self.read_until(b"\r\n\r\n", HEAD_LIMIT, 431).await?;
+        let mut message = parse_head(&head)?;
+        let length = body_length(&message, BODY_LIMIT)?;
+        if message.header("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| ReadError::Closed)?;
+        }
+        message.body = match length {
+            BodyLength::Known(length) => self.take(length).await?,
+            BodyLength::Chunked => self.read_chunks().await?,
+        };
+        Ok(message)
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// Completes when the client goes away. Safe to drop and call again.
+    pub(crate) async fn until_gone(&mut self) {
+        loop {
+            if self.buffer.len() - self.used > HEAD_LIMIT {
+                // A client that sends ahead this much is reading too; its end is noticed when we write.
+                std::future::pending::<()>().await;
+            }
+            if self.fill().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends the connection the way the script wants.
+    pub(crate) async fn cut(mut self, how: CutHow) {
+        // Both can only fail when the client is already gone, which is what they are for.
+        match how {
+            CutHow::Fin => self.stream.shutdown().await.ok(),
+            CutHow::Rst => self.stream.set_zero_linger().ok(),
+        };
+    }
+
+    async fn read_chunks(&mut self) -> Result<Vec<u8>, ReadError> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.read_until(b"\r\n", 1024, 400).await?;
+            let length = chunk_length(&line)?;
+            if body.len() + length > BODY_LIMIT {
+                return Err(ReadError::Refused(413, "the body is too large"));
+            }
+            if length == 0 {
+                break;
+            }
+            body.extend(self.take(length).await?);
+            if self.take(2).await? != b"\r\n" {
+                return Err(ReadError::Refused(400, "a chunk is longer than it says"));
+            }
+        }
+        while !self.read_until(b"\r\n", HEAD_LIMIT, 431).await?.is_empty() {}
+        Ok(body)
+    }
+
+    /// Everything up to `end`, which is consumed too.
+    async fn read_until(&mut self, end: &[u8], limit: usize, status: u16) -> Result<Vec<u8>, ReadError> {
+        let mut searched = self.used;
+        loop {
+            let unsearched = self.buffer.get(searched..).unwrap_or_default();
+            let found = unsearched.windows(end.len()).position(|window| window == end);
+            let length = found.map_or(self.buffer.len(), |at| searched + at) - self.used;
+            if length > limit {
+                return Err(ReadError::Refused(status, "a line or head is too long"));
+            }
+            if let Some(at) = found {
+                let from = self.used;
+                self.used = searched + at + end.len();
+                return Ok(self.buffer.get(from..searched + at).unwrap_or_default().to_vec());
+            }
+            // The end may straddle two reads.
+            searched = self.used.max(self.buffer.len().saturating_sub(end.len() - 1));
+            self.fill().await?;
+        }
+    }
+
+    async fn take(&mut self, length: usize) -> Result<Vec<u8>, ReadError> {
+        while self.buffer.len() - self.used < length {
+            self.fill().await?;
+        }
+        let from = self.used;
+        self.used += length;
+        Ok(self.buffer.get(from..self.used).unwrap_or_default().to_vec())
+    }
+
+    async fn fill(&mut self) -> Result<(), ReadError> {
+        match self.stream.read_buf(&mut self.buffer).await {
+            Ok(0) | Err(_) => Err(ReadError::Closed),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn forget_used(&mut self) {
+        self.buffer.drain(..self.used);
+        self.used = 0;
+    }
+}

@@ -1,0 +1,42 @@
+//! HTTP/1.1 by hand, so that every byte on the wire is the script's choice.
+//!
+//! Holds reading requests and writing answers, with limits; knows nothing of models. Not meant for the open internet.
+
+mod connection;
+mod parse;
+mod send;
+
+pub(crate) use connection::Connection;
+pub(crate) use send::{Pause, Sent, send};
+
+/// A request, complete with its body.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Message {
+    pub method: String,
+    pub target: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn wants_close(&self) -> bool {
+        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+}
+
+/// Why no request could be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// The client closed between requests, or in the middle of one.
+    #[error("the client closed the connection")]
+    Closed,
+    #[error("{1}")]
+    Refused(u16, &'static str),
+}

@@ -1,0 +1,233 @@
+//! Playing a plan onto a connection.
+//!
+//! Bytes are gathered and written together until something has to wait, so an instant reply is one write; with a write
+//! size every so many bytes are a write of their own.
+
+use std::time::Duration;
+
+use hermes_types::BoxFuture;
+use serde_json::{Map, Value};
+
+use super::Connection;
+use crate::ledger::Outcome;
+use crate::script::{Chunking, CutHow, Framing};
+use crate::wire::{Piece, Plan};
+
+/// How waits in a plan are spent.
+pub(crate) trait Pause: Send + Sync {
+    fn delay(&self, span: Duration) -> BoxFuture<'_, ()>;
+    fn wait<'a>(&'a self, gate: &'a str) -> BoxFuture<'a, ()>;
+}
+
+/// What is left of the connection once a plan has been played.
+pub(crate) enum Sent {
+    /// Fit for another request, if the client wants one.
+    Whole(Connection),
+    Ended(Outcome),
+}
+
+pub(crate) async fn send(connection: Connection, plan: Plan, close: bool, pause: &dyn Pause) -> Sent {
+    let mut sender = Sender::new(connection, &plan, close);
+    sender.head(&plan, close);
+    match sender.body(plan, pause).await {
+        Ok(()) if sender.closes => {
+            sender.connection.cut(CutHow::Fin).await;
+            Sent::Ended(Outcome::Complete)
+        }
+        Ok(()) => Sent::Whole(sender.connection),
+        Err(Stop::Gone) => Sent::Ended(Outcome::Disconnected),
+        Err(Stop::Cut(how)) => {
+            sender.connection.cut(how).await;
+            Sent::Ended(Outcome::Cut)
+        }
+    }
+}
+
+enum Stop {
+    Gone,
+    Cut(CutHow),
+}
+
+struct Sender {
+    connection: Connection,
+    buffer: Vec<u8>,
+    write_size: Option<usize>,
+    chunking: Option<Chunking>,
+    /// Body bytes that may still leave before the scripted cut.
+    allowance: Option<(usize, CutHow)>,
+    closes: bool,
+    /// Whether any of the body has been queued.
+    spoke: bool,
+}
+
+impl Sender {
+    fn new(connection: Connection, plan: &Plan, close: bool) -> Self {
+        let chunking = match &plan.framing {
+            Framing::Chunked(chunking) => Some(chunking.clone()),
+            _ => None,
+        };
+        let unterminated = chunking.as_ref().is_some_and(|chunking| !chunking.terminate);
+        Self {
+            connection,
+            buffer: Vec::new(),
+            write_size: plan.write_size.filter(|size| *size > 0),
+            chunking,
+            allowance: plan.cut_after,
+            closes: close || unterminated || matches!(plan.framing, Framing::Close),
+            spoke: false,
+        }
+    }
+
+    fn head(&mut self, plan: &Plan, close: bool) {
+        let mut head = format!("HTTP/1.1 {} {}\r\n", plan.status, reason(plan.status));
+        for (name, value) in &plan.headers {
+            push_header(&mut head, name, value);
+        }
+        let scripted = |name: &str| plan.headers.iter().any(|(known, _)| known == name);
+        match &plan.framing {
+            Framing::Chunked(_) if !scripted("transfer-encoding") => {
+                push_header(&mut head, "transfer-encoding", "chunked");
+            }
+            Framing::Length | Framing::Auto if !scripted("content-length") => {
+                let length: usize = plan.pieces.iter().map(body_bytes).sum();
+                // A cut in the middle of a body must leave the client waiting for the rest.
+                let missing = usize::from(plan.pieces.iter().any(|piece| matches!(piece, Piece::Cut(_))))
+                    * length.max(1);
+                push_header(&mut head, "content-length", &(length + missing).to_string());
+            }
+            _ => {}
+        }
+        if (close || self.closes) && !scripted("connection") {
+            push_header(&mut head, "connection", "close");
+        }
+        head.push_str("\r\n");
+        self.buffer.extend(head.into_bytes());
+    }
+
+    async fn body(&mut self, plan: Plan, pause: &dyn Pause) -> Result<(), Stop> {
+        for piece in plan.pieces {
+            match piece {
+                Piece::Bytes(bytes) => self.payload(&bytes).await?,
+                Piece::Flush => self.flush().await?,
+                Piece::Delay(span) => self.rest(pause.delay(span)).await?,
+                Piece::Wait(gate) => self.rest(pause.wait(&gate)).await?,
+                Piece::Cut(how) => {
+                    self.flush().await?;
+                    return Err(Stop::Cut(how));
+                }
+            }
+        }
+        if let Some(chunking) = self.chunking.clone().filter(|chunking| chunking.terminate) {
+            let mut last = format!("{}\r\n", chunk_head(&chunking, 0));
+            push_headers(&mut last, &chunking.trailers);
+            last.push_str("\r\n");
+            self.buffer.extend(last.into_bytes());
+        }
+        self.flush().await
+    }
+
+    /// Queues body bytes in the framing of the reply, up to the scripted cut.
+    async fn payload(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.spoke = true;
+        let Some((allowed, how)) = self.allowance else {
+            self.frame(bytes);
+            return Ok(());
+        };
+        if bytes.len() < allowed {
+            self.frame(bytes);
+            self.allowance = Some((allowed - bytes.len(), how));
+            return Ok(());
+        }
+        self.frame(bytes.get(..allowed).unwrap_or(bytes));
+        self.flush().await?;
+        Err(Stop::Cut(how))
+    }
+
+    fn frame(&mut self, bytes: &[u8]) {
+        let Some(chunking) = &self.chunking else {
+            self.buffer.extend_from_slice(bytes);
+            return;
+        };
+        // An empty chunk would end the body.
+        let size = chunking.size.unwrap_or(bytes.len()).max(1);
+        for chunk in bytes.chunks(size) {
+            self.buffer.extend(chunk_head(chunking, chunk.len()).into_bytes());
+            self.buffer.extend_from_slice(b"\r\n");
+            self.buffer.extend_from_slice(chunk);
+            self.buffer.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Waits, unless the client goes away first. What was said before has left by then; the head alone is held back.
+    async fn rest(&mut self, wait: BoxFuture<'_, ()>) -> Result<(), Stop> {
+        if self.spoke {
+            self.flush().await?;
+        }
+        tokio::select! {
+            biased;
+            () = wait => Ok(()),
+            () = self.connection.until_gone() => Err(Stop::Gone),
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), Stop> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let Some(size) = self.write_size else {
+            return self.connection.write(&buffer).await.map_err(|_| Stop::Gone);
+        };
+        for part in buffer.chunks(size) {
+            self.connection.write(part).await.map_err(|_| Stop::Gone)?;
+            // Gives a client on the same thread the chance to read before the next bytes join these.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+fn body_bytes(piece: &Piece) -> usize {
+    if let Piece::Bytes(bytes) = piece { bytes.len() } else { 0 }
+}
+
+fn chunk_head(chunking: &Chunking, length: usize) -> String {
+    let width = chunking.pad;
+    let digits = if chunking.uppercase { format!("{length:0width$X}") } else { format!("{length:0width$x}") };
+    digits + &chunking.extension
+}
+
+fn push_headers(into: &mut String, headers: &Map<String, Value>) {
+    for (name, value) in headers {
+        push_header(into, name, value.as_str().unwrap_or(&value.to_string()));
+    }
+}
+
+fn push_header(into: &mut String, name: &str, value: &str) {
+    for part in [name, ": ", value, "\r\n"] {
+        into.push_str(part);
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        422 => "Unprocessable Content",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        529 => "Overloaded",
+        _ => "Scripted",
+    }
+}

@@ -1,0 +1,29 @@
+//! What tests of the workspace stand on: a scripted model server, a temporary home, a clock that a test moves, and
+//! databases as other releases left them.
+//!
+//! Holds no product code and is used only as a dev-dependency, or as its own binary for trying things by hand. Nothing in
+//! it waits on real time unless a script says so: tests meet the server at named gates and counts of requests.
+
+mod client;
+mod clock;
+mod error;
+pub mod fixture;
+mod gate;
+mod home;
+mod http;
+mod ledger;
+pub mod script;
+mod server;
+mod task;
+mod watched;
+mod wire;
+
+pub use client::{HttpReply, http_get, http_post};
+pub use clock::{RealClock, TestClock};
+pub use error::Error;
+pub use fixture::Fixture;
+pub use home::{TempHome, TempHomeBuilder};
+pub use ledger::{Outcome, RecordedRequest};
+pub use script::{Event, Reply, Script};
+pub use server::{Arrival, ModelServer, ServerBuilder};
+pub use wire::Wire;

@@ -1,0 +1,96 @@
+//! The scripted model server by hand: `hermes-testkit serve script.yaml`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is the binary; its output is its purpose"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, Subcommand};
+use hermes_testkit::{ModelServer, RealClock, RecordedRequest, Script};
+
+/// Tools that the tests stand on, for use by hand.
+#[derive(Debug, Parser)]
+#[command(name = "hermes-testkit", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play a model: answer requests by a script until stopped with Ctrl-C.
+    ///
+    /// Speaks OpenAI chat completions and Responses under the printed base URL, and Anthropic Messages under the same
+    /// URL without /v1. SCRIPT.md describes the scripts; some are in scripts/.
+    Serve {
+        /// The script to play; may be left out with --echo.
+        #[arg(required_unless_present = "echo")]
+        script: Option<PathBuf>,
+        /// The port on 127.0.0.1 to listen on; 0 takes a free one.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// Answer with the user's own words when the script has no reply.
+        #[arg(long)]
+        echo: bool,
+        /// Print nothing per request, and keep nothing: for load tests.
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// Read a script and say whether it is well-formed.
+    Check {
+        /// The scripts to read.
+        #[arg(required = true)]
+        scripts: Vec<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve { script, port, echo, quiet } => serve(script, port, echo, quiet),
+        Command::Check { scripts } => check(&scripts),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(paths: &[PathBuf]) -> Result<(), hermes_testkit::Error> {
+    for path in paths {
+        Script::load(path)?;
+        println!("{}: ok", path.display());
+    }
+    Ok(())
+}
+
+fn serve(path: Option<PathBuf>, port: u16, echo: bool, quiet: bool) -> Result<(), hermes_testkit::Error> {
+    let mut script = path.map_or_else(|| Ok(Script::new()), |path| Script::load(&path))?;
+    if echo {
+        script = script.echo();
+    }
+    let io = |source| hermes_testkit::Error::Io { doing: "start a runtime".into(), source };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(io)?;
+    runtime.block_on(async {
+        let mut builder = ModelServer::builder(script).port(port).clock(Arc::new(RealClock::default()));
+        builder = if quiet {
+            builder.keep_requests(1)
+        } else {
+            builder.keep_requests(100).on_request(Arc::new(report))
+        };
+        let server = builder.start().await?;
+        println!("{}", server.base_url());
+        std::future::pending::<()>().await;
+        Ok(())
+    })
+}
+
+fn report(request: &RecordedRequest) {
+    println!("{request}");
+}

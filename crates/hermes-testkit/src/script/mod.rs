@@ -1,0 +1,137 @@
+//! A script: what the model server answers, in order.
+//!
+//! Holds the form of scripts, their YAML reading and the builder; how a reply looks on a wire is in `wire`, and which
+//! reply answers which request in `player`. A script is plain data: playing it twice gives the same bytes twice.
+
+mod event;
+mod player;
+mod reply;
+mod short;
+mod when;
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+pub use event::{
+    Cut, CutHow, Event, Failure, Finish, Http, Parts, Reasoning, ReasoningField, SseEvent, StreamError,
+    ToolCall, ToolCalls, Usage, UsagePlace, UsageSetting,
+};
+pub(crate) use player::{Choice, Player};
+pub use reply::{Chunking, Framing, Quirk, Repeat, Reply, Transport};
+pub use when::When;
+
+use crate::Error;
+
+/// Replies in order, and what to do when none fits.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Script {
+    pub(crate) models: Vec<ModelEntry>,
+    pub(crate) default: Fallback,
+    pub(crate) order: Order,
+    /// Delays take real time, even inside a test.
+    pub(crate) real_time: bool,
+    /// Bytes per TCP write, for replies that do not say otherwise.
+    pub(crate) write_size: Option<usize>,
+    pub(crate) replies: Vec<Reply>,
+}
+
+/// What answers a request that no reply is for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fallback {
+    /// HTTP 500 with a body that says which reply was expected.
+    #[default]
+    Error,
+    /// The text of the last user message.
+    Echo,
+    Reply(Box<Reply>),
+}
+
+/// Which of the unfinished replies may answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The first whose conditions hold.
+    #[default]
+    FirstMatch,
+    /// Only the very first.
+    Strict,
+}
+
+/// One line of `GET /v1/models`; fields other than the id are passed on as they are.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ModelEntry {
+    pub id: String,
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+impl Script {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads a script; `name` stands for the file in error messages.
+    pub fn from_yaml(name: &str, text: &str) -> Result<Self, Error> {
+        serde_saphyr::from_str(text).map_err(|error| {
+            let said = error.to_string().replace("<input>", name);
+            Error::Script(format!("{name}: {}", said.strip_prefix("error: ").unwrap_or(&said)))
+        })
+    }
+
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())))?;
+        Self::from_yaml(&path.display().to_string(), &text)
+    }
+
+    /// Any number of identical text replies: the usual choice for load tests.
+    pub fn always(text: impl Into<String>) -> Self {
+        Self::new().reply(Reply::text(text).forever())
+    }
+
+    #[must_use]
+    pub fn reply(mut self, reply: Reply) -> Self {
+        self.replies.push(reply);
+        self
+    }
+
+    #[must_use]
+    pub fn fallback(mut self, fallback: Fallback) -> Self {
+        self.default = fallback;
+        self
+    }
+
+    #[must_use]
+    pub fn echo(self) -> Self {
+        self.fallback(Fallback::Echo)
+    }
+
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.order = Order::Strict;
+        self
+    }
+
+    #[must_use]
+    pub fn real_time(mut self) -> Self {
+        self.real_time = true;
+        self
+    }
+
+    #[must_use]
+    pub fn write_size(mut self, bytes: usize) -> Self {
+        self.write_size = Some(bytes);
+        self
+    }
+
+    /// Adds a model to `GET /v1/models`; `fields` is an object such as `{"context_length": 8192}`.
+    #[must_use]
+    pub fn model(mut self, id: impl Into<String>, fields: Value) -> Self {
+        let fields = if let Value::Object(fields) = fields { fields } else { Map::new() };
+        self.models.push(ModelEntry { id: id.into(), fields });
+        self
+    }
+}

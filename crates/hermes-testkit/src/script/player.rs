@@ -1,0 +1,101 @@
+//! Which reply answers which request.
+//!
+//! Holds the only mutable state of a script: how often each reply may still be given.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Fallback, Order, Repeat, Reply, Script};
+use crate::ledger::RecordedRequest;
+
+#[derive(Debug)]
+pub(crate) struct Player {
+    script: Arc<Script>,
+    replies: Vec<Arc<Reply>>,
+    left: Mutex<Vec<Repeat>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Choice {
+    Play(Arc<Reply>),
+    Echo,
+    /// Nothing fits; the text says what was expected.
+    Unmatched(String),
+}
+
+impl Player {
+    pub(crate) fn new(script: Script) -> Self {
+        let replies: Vec<_> = script.replies.iter().cloned().map(Arc::new).collect();
+        let left = Mutex::new(replies.iter().map(|reply| reply.repeat).collect());
+        Self { script: Arc::new(script), replies, left }
+    }
+
+    pub(crate) fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// Takes the reply for `request`, counting it as given.
+    pub(crate) fn choose(&self, request: &RecordedRequest) -> Choice {
+        if let Some(reply) = self.take(request) {
+            return Choice::Play(reply);
+        }
+        match &self.script.default {
+            Fallback::Reply(reply) => Choice::Play(Arc::new(reply.as_ref().clone())),
+            Fallback::Echo => Choice::Echo,
+            Fallback::Error => Choice::Unmatched(self.describe_expected()),
+        }
+    }
+
+    /// A reply for a path that is not a model endpoint: only replies that name a path count.
+    pub(crate) fn take_for_path(&self, request: &RecordedRequest) -> Option<Arc<Reply>> {
+        self.take_where(|reply| reply.when.path.is_some() && reply.when.holds(request))
+    }
+
+    /// Replies that a finished script should have given but did not.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = left.iter().enumerate().filter_map(|(index, left)| match left {
+            Repeat::Times(times) if *times > 0 => Some(format!("{} ({times} times)", self.describe(index))),
+            _ => None,
+        });
+        open.collect()
+    }
+
+    fn take(&self, request: &RecordedRequest) -> Option<Arc<Reply>> {
+        let mut blocked = false;
+        self.take_where(|reply| {
+            let fits = !blocked && reply.when.holds(request);
+            blocked |= self.script.order == Order::Strict;
+            fits
+        })
+    }
+
+    fn take_where(&self, mut fits: impl FnMut(&Reply) -> bool) -> Option<Arc<Reply>> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        for (reply, left) in self.replies.iter().zip(left.iter_mut()) {
+            if matches!(left, Repeat::Times(0)) || !fits(reply) {
+                continue;
+            }
+            if let Repeat::Times(times) = left {
+                *times -= 1;
+            }
+            return Some(reply.clone());
+        }
+        None
+    }
+
+    fn describe_expected(&self) -> String {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        match left.iter().position(|left| !matches!(left, Repeat::Times(0))) {
+            Some(index) => format!("expected {}", self.describe(index)),
+            None => format!("all {} replies of the script have been given", self.replies.len()),
+        }
+    }
+
+    fn describe(&self, index: usize) -> String {
+        let Some(reply) = self.replies.get(index) else {
+            return String::new();
+        };
+        let name = reply.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        format!("reply {}{name} for {}", index + 1, reply.when)
+    }
+}

@@ -1,0 +1,401 @@
+//! One reply: when it is given, how often, what happens in it, and how its bytes travel.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::event::{
+    Cut, CutHow, Event, Failure, Finish, Http, Parts, Reasoning, StreamError, ToolCall, ToolCalls, Usage,
+    UsageSetting,
+};
+use super::short::{Short, optional_short_or_map, short};
+use super::when::When;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(try_from = "ReplyForm")]
+pub struct Reply {
+    pub(crate) name: Option<String>,
+    pub(crate) when: When,
+    pub(crate) repeat: Repeat,
+    pub(crate) events: Vec<Event>,
+    pub(crate) http: Option<Http>,
+    pub(crate) fail: Option<Failure>,
+    pub(crate) model: Option<String>,
+    pub(crate) stream: Option<bool>,
+    pub(crate) quirks: BTreeSet<Quirk>,
+    pub(crate) transport: Transport,
+}
+
+/// The YAML form, in which the common cases need no `events`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ReplyForm {
+    name: Option<String>,
+    when: When,
+    #[serde(deserialize_with = "short")]
+    repeat: Repeat,
+    #[serde(deserialize_with = "optional_short_or_map")]
+    reasoning: Option<Reasoning>,
+    #[serde(deserialize_with = "optional_short_or_map")]
+    text: Option<Parts>,
+    tool: Option<ToolCall>,
+    tools: Option<Vec<ToolCall>>,
+    #[serde(deserialize_with = "optional_short_or_map")]
+    usage: Option<UsageSetting>,
+    events: Vec<Event>,
+    http: Option<Http>,
+    fail: Option<Failure>,
+    model: Option<String>,
+    stream: Option<bool>,
+    quirks: BTreeSet<Quirk>,
+    transport: Transport,
+}
+
+impl TryFrom<ReplyForm> for Reply {
+    type Error = String;
+
+    fn try_from(form: ReplyForm) -> Result<Self, String> {
+        let mut events = Vec::new();
+        events.extend(form.reasoning.map(Event::Reasoning));
+        events.extend(form.text.map(Event::Text));
+        events.extend(form.tool.map(Event::Tool));
+        events.extend(form.tools.map(|calls| Event::Tools(ToolCalls { calls, interleave: false })));
+        events.extend(form.usage.map(Event::Usage));
+        events.extend(form.events);
+        let answers = usize::from(form.http.is_some()) + usize::from(form.fail.is_some());
+        if answers > 1 {
+            return Err("a reply has `http` or `fail`, not both".into());
+        }
+        if answers == 1 && !events.iter().all(Event::is_flow) {
+            return Err("beside `http` or `fail` only headers, delay, wait, stall and cut make sense".into());
+        }
+        if answers == 0 && events.is_empty() {
+            return Err("a reply needs one of text, reasoning, tool, tools, events, http, fail".into());
+        }
+        let named = [&form.http.as_ref().map(|it| it.status), &form.fail.as_ref().map(|it| it.status)];
+        if let Some(status) = named.into_iter().flatten().find(|status| !(200..=599).contains(*status)) {
+            return Err(format!("`status` {status} is not between 200 and 599"));
+        }
+        Ok(Self {
+            name: form.name,
+            when: form.when,
+            repeat: form.repeat,
+            events,
+            http: form.http,
+            fail: form.fail,
+            model: form.model,
+            stream: form.stream,
+            quirks: form.quirks,
+            transport: form.transport,
+        })
+    }
+}
+
+/// How many requests a reply answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    Times(usize),
+    Forever,
+}
+
+impl Default for Repeat {
+    fn default() -> Self {
+        Self::Times(1)
+    }
+}
+
+impl Short for Repeat {
+    const EXPECTED: &'static str = "a number of times, or `forever`";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text == "forever" {
+            return Ok(Self::Forever);
+        }
+        text.parse().map(Self::Times).map_err(|_| format!("`{text}` is not {}", Self::EXPECTED))
+    }
+}
+
+/// Habits of servers in the field that a client has to live with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quirk {
+    /// The first chat delta has no role.
+    NoRole,
+    /// The chat stream ends without `[DONE]`.
+    NoDone,
+    /// The stream ends without any closing event.
+    NoEnd,
+    /// Lines end in CR LF.
+    Crlf,
+    /// `data:{…}` without the space.
+    NoSpace,
+    /// The last event lacks its blank line.
+    NoFinalBlank,
+    /// Every call has index 0 and comes whole, as Ollama sends them.
+    IndexZero,
+    /// Calls come without ids.
+    NoToolId,
+    /// Every piece of a call repeats id and name.
+    RepeatToolHead,
+    /// No `ping` on the Anthropic wire.
+    NoPing,
+    /// Responses events without the `event:` line.
+    NoEventName,
+}
+
+/// How the bytes of a reply travel.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transport {
+    /// Bytes per TCP write.
+    pub write_size: Option<usize>,
+    pub framing: Framing,
+    pub status: Option<u16>,
+    pub content_type: Option<String>,
+    pub headers: Map<String, Value>,
+}
+
+/// How the end of a body is marked.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// Chunked for streams, a length for the rest.
+    #[default]
+    Auto,
+    Length,
+    /// The connection closes after the body.
+    Close,
+    Chunked(Chunking),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Chunking {
+    /// Bytes per chunk; without it a chunk per event.
+    pub size: Option<usize>,
+    /// Put after the length of every chunk, such as `;name=value`.
+    pub extension: String,
+    /// Digits a length is padded to with zeros.
+    pub pad: usize,
+    pub uppercase: bool,
+    pub trailers: Map<String, Value>,
+    /// Without the last chunk the connection closes in the middle of the message.
+    pub terminate: bool,
+}
+
+impl Default for Chunking {
+    fn default() -> Self {
+        Self {
+            size: None,
+            extension: String::new(),
+            pad: 0,
+            uppercase: false,
+            trailers: Map::new(),
+            terminate: true,
+        }
+    }
+}
+
+impl Reply {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new().then_text(Parts::from(text.into()))
+    }
+
+    /// Text in the given deltas.
+    pub fn deltas<const N: usize>(parts: [&str; N]) -> Self {
+        Self::new().then_text(Parts::from(parts))
+    }
+
+    pub fn tool(name: impl Into<String>, arguments: Value) -> Self {
+        Self::new().then_tool(ToolCall::new(name, arguments))
+    }
+
+    /// Calls made in one turn.
+    pub fn tools(calls: impl IntoIterator<Item = ToolCall>) -> Self {
+        Self::new().event(Event::Tools(ToolCalls { calls: calls.into_iter().collect(), interleave: false }))
+    }
+
+    /// An HTTP answer, word for word.
+    pub fn http(status: u16, body: impl Into<Value>) -> Self {
+        Self { http: Some(Http { status, headers: Map::new(), body: body.into() }), ..Self::default() }
+    }
+
+    /// A refusal in the wire's own error format.
+    pub fn fail(status: u16, message: impl Into<String>) -> Self {
+        let failure =
+            Failure { status, message: Some(message.into()), kind: None, code: None, retry_after: None };
+        Self { fail: Some(failure), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    #[must_use]
+    pub fn event(mut self, event: Event) -> Self {
+        self.events.push(event);
+        self
+    }
+
+    #[must_use]
+    pub fn then_text(self, text: impl Into<Parts>) -> Self {
+        self.event(Event::Text(text.into()))
+    }
+
+    #[must_use]
+    pub fn then_tool(self, call: ToolCall) -> Self {
+        self.event(Event::Tool(call))
+    }
+
+    #[must_use]
+    pub fn reasoning(self, text: impl Into<Parts>) -> Self {
+        self.event(Event::Reasoning(Reasoning { text: text.into(), ..Reasoning::default() }))
+    }
+
+    #[must_use]
+    pub fn usage(self, input: u64, output: u64) -> Self {
+        self.event(Event::Usage(UsageSetting::Exact(Usage { input, output, ..Usage::default() })))
+    }
+
+    #[must_use]
+    pub fn no_usage(self) -> Self {
+        self.event(Event::Usage(UsageSetting::Absent))
+    }
+
+    #[must_use]
+    pub fn finish(self, finish: Finish) -> Self {
+        self.event(Event::Finish(finish))
+    }
+
+    #[must_use]
+    pub fn delay(self, span: Duration) -> Self {
+        self.event(Event::Delay(span))
+    }
+
+    #[must_use]
+    pub fn wait(self, gate: impl Into<String>) -> Self {
+        self.event(Event::Wait(gate.into()))
+    }
+
+    #[must_use]
+    pub fn stall(self) -> Self {
+        self.event(Event::Stall)
+    }
+
+    #[must_use]
+    pub fn cut(self, how: CutHow) -> Self {
+        self.event(Event::Cut(Cut { how, after_bytes: None }))
+    }
+
+    #[must_use]
+    pub fn cut_after(self, how: CutHow, bytes: usize) -> Self {
+        self.event(Event::Cut(Cut { how, after_bytes: Some(bytes) }))
+    }
+
+    #[must_use]
+    pub fn stream_error(self, message: impl Into<String>) -> Self {
+        self.event(Event::Error(StreamError { message: message.into(), ..StreamError::default() }))
+    }
+
+    /// Sent with a refusal.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        if let Some(failure) = &mut self.fail {
+            failure.retry_after = Some(seconds.into());
+            return self;
+        }
+        self.header("retry-after", seconds.to_string())
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.transport.headers.insert(name.into(), Value::String(value.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn when(mut self, when: When) -> Self {
+        self.when = when;
+        self
+    }
+
+    #[must_use]
+    pub fn when_user_contains(mut self, text: impl Into<String>) -> Self {
+        self.when.user_contains = Some(text.into());
+        self
+    }
+
+    /// Only for a request that carries the result of this call.
+    #[must_use]
+    pub fn when_tool_result(mut self, call_id: impl Into<String>) -> Self {
+        self.when.tool_result = Some(call_id.into());
+        self
+    }
+
+    #[must_use]
+    pub fn when_model(mut self, model: impl Into<String>) -> Self {
+        self.when.model = Some(model.into());
+        self
+    }
+
+    #[must_use]
+    pub fn when_path(mut self, path: impl Into<String>) -> Self {
+        self.when.path = Some(path.into());
+        self
+    }
+
+    #[must_use]
+    pub fn repeat(mut self, times: usize) -> Self {
+        self.repeat = Repeat::Times(times);
+        self
+    }
+
+    #[must_use]
+    pub fn forever(mut self) -> Self {
+        self.repeat = Repeat::Forever;
+        self
+    }
+
+    /// The model name the reply claims, instead of the one asked for.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    #[must_use]
+    pub fn quirk(mut self, quirk: Quirk) -> Self {
+        self.quirks.insert(quirk);
+        self
+    }
+
+    #[must_use]
+    pub fn write_size(mut self, bytes: usize) -> Self {
+        self.transport.write_size = Some(bytes);
+        self
+    }
+
+    #[must_use]
+    pub fn framing(mut self, framing: Framing) -> Self {
+        self.transport.framing = framing;
+        self
+    }
+
+    #[must_use]
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.transport.content_type = Some(content_type.into());
+        self
+    }
+
+    pub(crate) fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.contains(&quirk)
+    }
+}

@@ -1,0 +1,388 @@
+//! The model server: listens, records, answers by the script.
+//!
+//! Two ways to run it: on the test's own runtime, or on a thread of its own for tests that have none and for binaries
+//! under test. Dropping the server closes the listener and every connection.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hermes_types::{BoxFuture, Clock};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::gate::Gates;
+use crate::http::{Connection, Pause, ReadError, Sent, send};
+use crate::ledger::{Ledger, Outcome, RecordedRequest};
+use crate::script::{Choice, Player, Reply, Script};
+use crate::task::{OwnedTask, start, start_in};
+use crate::wire::{Ask, Plan, STALL};
+use crate::{Error, RealClock};
+
+/// Called with every request as it comes.
+pub type Arrival = Arc<dyn Fn(&RecordedRequest) + Send + Sync>;
+
+/// A running server. See the crate's `SCRIPT.md` for what a script can say.
+pub struct ModelServer {
+    address: SocketAddr,
+    stage: Arc<Stage>,
+    _running: Running,
+}
+
+/// Settings beyond the script.
+#[derive(Clone, Default)]
+pub struct ServerBuilder {
+    script: Script,
+    port: u16,
+    clock: Option<Arc<dyn Clock>>,
+    keep: Option<usize>,
+    arrival: Option<Arrival>,
+}
+
+/// What all connections share.
+struct Stage {
+    player: Player,
+    ledger: Ledger,
+    gates: Gates,
+    clock: Option<Arc<dyn Clock>>,
+    arrival: Option<Arrival>,
+}
+
+#[expect(dead_code, reason = "held only for what its drop does")]
+enum Running {
+    Task(OwnedTask),
+    Thread(OwnThread),
+}
+
+struct OwnThread {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ModelServer {
+    /// Starts on the current runtime, on a free port.
+    pub async fn start(script: Script) -> Result<Self, Error> {
+        Self::builder(script).start().await
+    }
+
+    /// Starts on a thread of its own.
+    pub fn start_blocking(script: Script) -> Result<Self, Error> {
+        Self::builder(script).start_blocking()
+    }
+
+    pub fn builder(script: Script) -> ServerBuilder {
+        ServerBuilder { script, ..ServerBuilder::default() }
+    }
+
+    /// `http://127.0.0.1:PORT/v1`, what an OpenAI-style client is pointed at.
+    pub fn base_url(&self) -> String {
+        format!("{}/v1", self.url())
+    }
+
+    /// `http://127.0.0.1:PORT`, what an Anthropic-style client is pointed at.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Every request so far, oldest first.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.stage.ledger.all()
+    }
+
+    /// The request with that number, from 0; panics listing what came instead.
+    #[track_caller]
+    pub fn request(&self, sequence: usize) -> RecordedRequest {
+        let all = self.requests();
+        let Some(request) = all.iter().find(|request| request.sequence() == sequence) else {
+            panic!("request #{sequence} is not on record; {}", self.summary());
+        };
+        request.clone()
+    }
+
+    pub fn request_count(&self) -> usize {
+        self.stage.ledger.total()
+    }
+
+    /// Completes once `count` requests have come in all.
+    pub async fn wait_for_requests(&self, count: usize) {
+        self.stage.ledger.until_total(count).await;
+    }
+
+    #[track_caller]
+    pub fn wait_for_requests_blocking(&self, count: usize) {
+        self.stage.ledger.until_total_blocking(count);
+    }
+
+    /// Completes once the answer to that request has ended, and says how.
+    pub async fn wait_for_end(&self, sequence: usize) -> Outcome {
+        self.stage.ledger.until_closed(sequence).await
+    }
+
+    #[track_caller]
+    pub fn wait_for_end_blocking(&self, sequence: usize) -> Outcome {
+        self.stage.ledger.until_closed_blocking(sequence)
+    }
+
+    /// Lets one reply pass the gate, now or when it gets there.
+    pub fn release(&self, gate: &str) {
+        self.stage.gates.release(gate);
+    }
+
+    /// Lets every reply pass the gate from now on.
+    pub fn open(&self, gate: &str) {
+        self.stage.gates.open(gate);
+    }
+
+    /// Lets one stalled reply go on.
+    pub fn release_stall(&self) {
+        self.release(STALL);
+    }
+
+    /// Completes once `count` replies stand at the gate; everything they said before has been sent.
+    pub async fn wait_until_at(&self, gate: &str, count: usize) {
+        self.stage.gates.until_waiting(gate, count).await;
+    }
+
+    #[track_caller]
+    pub fn wait_until_at_blocking(&self, gate: &str, count: usize) {
+        self.stage.gates.until_waiting_blocking(gate, count);
+    }
+
+    /// Panics unless exactly `count` requests came.
+    #[track_caller]
+    pub fn assert_requests(&self, count: usize) {
+        assert!(self.request_count() == count, "expected {count} requests; {}", self.summary());
+    }
+
+    /// Panics if a reply is left over, or a request found none.
+    #[track_caller]
+    pub fn assert_finished(&self) {
+        let left = self.stage.player.leftovers();
+        assert!(left.is_empty(), "never given: {}; {}", left.join("; "), self.summary());
+        let unmatched = self.requests().into_iter().any(|request| request.outcome() == Outcome::Unmatched);
+        assert!(!unmatched, "a request found no reply; {}", self.summary());
+    }
+
+    fn summary(&self) -> String {
+        let all = self.requests();
+        let lines: Vec<String> = all.iter().map(|request| format!("\n  {request:?}")).collect();
+        format!("{} came:{}", self.request_count(), lines.concat())
+    }
+}
+
+impl fmt::Debug for ModelServer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ModelServer").field("url", &self.url()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ServerBuilder").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl ServerBuilder {
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// The clock on which delays pass. Without one they take no time, unless the script asks for real time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Keeps only the newest `count` requests, for long load tests.
+    #[must_use]
+    pub fn keep_requests(mut self, count: usize) -> Self {
+        self.keep = Some(count);
+        self
+    }
+
+    #[must_use]
+    pub fn on_request(mut self, arrival: Arrival) -> Self {
+        self.arrival = Some(arrival);
+        self
+    }
+
+    #[expect(
+        clippy::unused_async,
+        reason = "it needs a runtime around it, which an async function makes plain"
+    )]
+    pub async fn start(self) -> Result<ModelServer, Error> {
+        let listener = self.listen()?;
+        let address = listener.local_addr().map_err(Error::io("read the listener's address"))?;
+        let stage = self.stage();
+        let running = Running::Task(start(serve(listener, stage.clone())));
+        Ok(ModelServer { address, stage, _running: running })
+    }
+
+    pub fn start_blocking(self) -> Result<ModelServer, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::io("start a runtime"))?;
+        // Entered, not blocked on: the caller may itself be inside a runtime.
+        let listener = {
+            let _inside = runtime.enter();
+            self.listen()?
+        };
+        let address = listener.local_addr().map_err(Error::io("read the listener's address"))?;
+        let stage = self.stage();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shared = stage.clone();
+        let thread = std::thread::Builder::new().name("model-server".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, shared) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        let thread = thread.map_err(Error::io("start a thread"))?;
+        let running = Running::Thread(OwnThread { stop: Some(stop), thread: Some(thread) });
+        Ok(ModelServer { address, stage, _running: running })
+    }
+
+    fn listen(&self) -> Result<TcpListener, Error> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let doing = format!("listen on {address}");
+        let listener = std::net::TcpListener::bind(address).map_err(Error::io(doing.clone()))?;
+        listener.set_nonblocking(true).map_err(Error::io(doing.clone()))?;
+        TcpListener::from_std(listener).map_err(Error::io(doing))
+    }
+
+    fn stage(self) -> Arc<Stage> {
+        let real = || Arc::new(RealClock::default()) as Arc<dyn Clock>;
+        let clock = self.clock.or_else(|| self.script.real_time.then(real));
+        Arc::new(Stage {
+            player: Player::new(self.script),
+            ledger: Ledger::new(self.keep.unwrap_or(usize::MAX)),
+            gates: Gates::default(),
+            clock,
+            arrival: self.arrival,
+        })
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        // Either may fail only because the thread has ended already.
+        if let Some(stop) = self.stop.take() {
+            stop.send(()).ok();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+async fn serve(listener: TcpListener, stage: Arc<Stage>) {
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            // A failed accept concerns one client that has already gone.
+            accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                start_in(&mut clients, attend(stream, stage.clone()));
+            },
+            Some(_) = clients.join_next() => {}
+        }
+    }
+}
+
+/// Serves one connection until either side is done with it.
+async fn attend(stream: TcpStream, stage: Arc<Stage>) {
+    let mut connection = Connection::new(stream);
+    loop {
+        let message = match connection.read().await {
+            Ok(message) => message,
+            Err(ReadError::Closed) => return,
+            Err(ReadError::Refused(status, why)) => {
+                let plan = Plan::of_json(status, &json!({"error": {"message": why, "type": "bad_request"}}));
+                send(connection, plan, true, stage.as_ref()).await;
+                return;
+            }
+        };
+        let close = message.wants_close();
+        let request = stage.ledger.enter(message);
+        if let Some(arrival) = &stage.arrival {
+            arrival(&request);
+        }
+        let (plan, matched) = stage.answer(&request);
+        let (next, outcome) = match send(connection, plan, close, stage.as_ref()).await {
+            Sent::Whole(connection) => (Some(connection), Outcome::Complete),
+            Sent::Ended(outcome) => (None, outcome),
+        };
+        let outcome = if matched { outcome } else { Outcome::Unmatched };
+        stage.ledger.close(request.sequence(), outcome);
+        let Some(same) = next else { return };
+        connection = same;
+    }
+}
+
+impl Stage {
+    /// The answer, and whether the script had one.
+    fn answer(&self, request: &RecordedRequest) -> (Plan, bool) {
+        let script = self.player.script();
+        let ask = Ask::of(request);
+        if request.method() != "POST" || request.wire().is_none() {
+            return match self.player.take_for_path(request) {
+                Some(reply) => (Plan::of_reply(&reply, &ask, script), true),
+                None if request.method() == "GET" && request.path().ends_with("/models") => {
+                    (Plan::of_json(200, &self.models()), true)
+                }
+                None => {
+                    let why = format!("no reply is scripted for {} {}", request.method(), request.path());
+                    (Plan::of_json(404, &json!({"error": {"message": why, "type": "not_found"}})), true)
+                }
+            };
+        }
+        match self.player.choose(request) {
+            Choice::Play(reply) => (Plan::of_reply(&reply, &ask, script), true),
+            Choice::Echo => {
+                let echo = Reply::text(request.last_user_text().unwrap_or_default());
+                (Plan::of_reply(&echo, &ask, script), true)
+            }
+            Choice::Unmatched(expected) => {
+                let why = format!("no scripted reply for {request}: {expected}");
+                (Plan::of_mismatch(&why, &ask), false)
+            }
+        }
+    }
+
+    fn models(&self) -> Value {
+        let entry = |model: &crate::script::ModelEntry| {
+            let mut object =
+                json!({"id": model.id, "object": "model", "created": 1_700_000_000, "owned_by": "testkit"});
+            if let Value::Object(fields) = &mut object {
+                fields.extend(model.fields.clone());
+            }
+            object
+        };
+        let list: Vec<Value> = self.player.script().models.iter().map(entry).collect();
+        json!({"object": "list", "data": list})
+    }
+}
+
+impl Pause for Stage {
+    fn delay(&self, span: Duration) -> BoxFuture<'_, ()> {
+        match &self.clock {
+            Some(clock) => clock.sleep(span),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+
+    fn wait<'a>(&'a self, gate: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(self.gates.pass(gate))
+    }
+}

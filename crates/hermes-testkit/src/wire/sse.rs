@@ -1,0 +1,122 @@
+//! Server-sent events as bytes, with the line habits a reply asks for.
+
+use serde_json::Value;
+
+use super::Piece;
+use crate::script::{Quirk, Reply, SseEvent};
+
+#[derive(Debug)]
+pub(crate) struct SseWriter {
+    pieces: Vec<Piece>,
+    newline: &'static str,
+    colon: &'static str,
+    names: bool,
+    final_blank: bool,
+}
+
+impl SseWriter {
+    pub(crate) fn new(reply: &Reply) -> Self {
+        Self {
+            pieces: Vec::new(),
+            newline: if reply.has(Quirk::Crlf) { "\r\n" } else { "\n" },
+            colon: if reply.has(Quirk::NoSpace) { ":" } else { ": " },
+            names: !reply.has(Quirk::NoEventName),
+            final_blank: !reply.has(Quirk::NoFinalBlank),
+        }
+    }
+
+    /// An event with JSON as its data.
+    pub(crate) fn json(&mut self, name: Option<&str>, data: &Value) {
+        self.data(name, &data.to_string());
+    }
+
+    pub(crate) fn data(&mut self, name: Option<&str>, data: &str) {
+        let name = name.filter(|_| self.names).map(str::to_owned);
+        self.scripted(&SseEvent { event: name, data: data.to_owned(), id: None, retry: None });
+    }
+
+    /// An event in which the TCP stream is cut at `offsets` of the JSON string `text`.
+    pub(crate) fn json_cut_inside(
+        &mut self,
+        name: Option<&str>,
+        data: &Value,
+        text: &str,
+        offsets: &[usize],
+    ) {
+        self.json(name, data);
+        if offsets.is_empty() {
+            return;
+        }
+        let Some(Piece::Bytes(bytes)) = self.pieces.pop() else {
+            return;
+        };
+        let mut cuts: Vec<usize> =
+            offsets.iter().filter_map(|offset| find_offset(&bytes, text, *offset)).collect();
+        cuts.push(bytes.len());
+        let mut from = 0;
+        for cut in cuts {
+            let part: Vec<u8> = bytes.iter().take(cut).skip(from).copied().collect();
+            from = cut;
+            self.pieces.extend([Piece::Bytes(part), Piece::Flush]);
+        }
+    }
+
+    pub(crate) fn scripted(&mut self, event: &SseEvent) {
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            text.push_str(name);
+            text.push_str(self.colon);
+            text.push_str(value);
+            text.push_str(self.newline);
+        };
+        if let Some(name) = &event.event {
+            line("event", name);
+        }
+        if let Some(id) = &event.id {
+            line("id", id);
+        }
+        if let Some(retry) = event.retry {
+            line("retry", &retry.to_string());
+        }
+        for part in event.data.split('\n') {
+            line("data", part);
+        }
+        text.push_str(self.newline);
+        self.pieces.push(Piece::Bytes(text.into_bytes()));
+    }
+
+    pub(crate) fn comment(&mut self, text: &str) {
+        let newline = self.newline;
+        self.pieces.push(Piece::Bytes(format!(": {text}{newline}{newline}").into_bytes()));
+    }
+
+    pub(crate) fn piece(&mut self, piece: &Piece) {
+        self.pieces.push(match piece {
+            Piece::Bytes(bytes) => Piece::Bytes(bytes.clone()),
+            Piece::Flush => Piece::Flush,
+            Piece::Delay(span) => Piece::Delay(*span),
+            Piece::Wait(gate) => Piece::Wait(gate.clone()),
+            Piece::Cut(how) => Piece::Cut(*how),
+        });
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Piece> {
+        if !self.final_blank
+            && let Some(Piece::Bytes(bytes)) = self.pieces.last_mut()
+            && bytes.ends_with(self.newline.as_bytes())
+        {
+            bytes.truncate(bytes.len() - self.newline.len());
+        }
+        self.pieces
+    }
+}
+
+/// Where byte `offset` of `text`, which lies inside a character, ended up after JSON escaping.
+fn find_offset(bytes: &[u8], text: &str, offset: usize) -> Option<usize> {
+    let escaped = Value::from(text).to_string();
+    let start = bytes.windows(escaped.len()).rposition(|window| window == escaped.as_bytes())?;
+    let boundary = text.floor_char_boundary(offset);
+    let before = Value::from(text.get(..boundary)?).to_string();
+    // Both quotes are in `before`; only the opening one stands before the offset.
+    Some(start + before.len() - 1 + (offset - boundary))
+}

@@ -1,0 +1,61 @@
+//! The wires against clients that nobody here wrote. Skipped, saying so, where those are not installed.
+#![expect(clippy::disallowed_methods, reason = "the peer is a program, found by an environment variable")]
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hermes_testkit::{ModelServer, Script};
+
+const SCRIPT: &str = include_str!("../peers/script.yaml");
+
+fn peers() -> PathBuf {
+    std::env::var_os("HERMES_PEERS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
+        PathBuf::from,
+    )
+}
+
+/// Runs a peer's script against a server, or says why not.
+fn run(program: &Path, installed: &Path, script: &str) {
+    if !installed.exists() {
+        assert!(std::env::var_os("CI").is_none(), "{} must be installed on CI", installed.display());
+        println!("skipped: {} is not installed", installed.display());
+        return;
+    }
+    let server = ModelServer::start_blocking(Script::from_yaml("script.yaml", SCRIPT).unwrap()).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(script);
+    let output = Command::new(program)
+        .arg(file)
+        .arg(server.url())
+        .env("HERMES_PEERS", peers())
+        .env("NO_PROXY", "127.0.0.1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complaint}\n{:?}", server.requests());
+    assert!(said.trim_end().ends_with("all well"), "{said}");
+}
+
+#[test]
+fn openai_python_understands_chat_and_responses() {
+    let home = peers().join("openai-py");
+    run(&home.join("bin/python"), &home.join("bin/python"), "openai_check.py");
+}
+
+#[test]
+fn anthropic_python_understands_messages() {
+    let home = peers().join("openai-py");
+    // The same environment, where the recipe also puts the second SDK.
+    let python = home.join("bin/python");
+    let found =
+        Command::new(&python).args(["-c", "import anthropic"]).output().is_ok_and(|it| it.status.success());
+    let installed = if found { python.clone() } else { home.join("anthropic") };
+    run(&python, &installed, "anthropic_check.py");
+}
+
+#[test]
+fn openai_node_understands_chat_and_responses() {
+    run(Path::new("node"), &peers().join("openai-js/node_modules/openai"), "openai_check.mjs");
+}

@@ -1,0 +1,41 @@
+//! Chores of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release build.
+//!
+//! The laws are tests as well, so that `cargo nextest run` is enough to find a breach.
+#![expect(clippy::print_stdout, reason = "this is the chores' output")]
+
+mod budgets;
+mod layers;
+mod lengths;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+const USAGE: &str = "usage: cargo xtask <laws|budgets>";
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1);
+    let done = match task.as_deref() {
+        Some("laws") => laws(),
+        Some("budgets") => budgets::run(),
+        _ => Err(anyhow::anyhow!(USAGE)),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn laws() -> Result<ExitCode> {
+    let mut breaches = layers::check(&workspace::metadata()?)?;
+    breaches.extend(lengths::check(&workspace::root().join("crates"))?);
+    for breach in &breaches {
+        println!("{breach}");
+    }
+    println!("{} breaches of the layer and length laws", breaches.len());
+    Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
