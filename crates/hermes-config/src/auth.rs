@@ -1,0 +1,229 @@
+//! auth.json: sign-in state of providers, shared with other releases.
+//!
+//! Everything in it is a secret, so nothing of it is ever shown. Unknown keys survive; a file that cannot be read
+//! behaves as empty, and is set aside, not overwritten, when something has to be written.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use hermes_types::WallClock;
+use serde_json::{Map, Value, json};
+
+use crate::lock::{Lock, Patience};
+use crate::{Error, Home, Result, write};
+
+/// The content of auth.json.
+#[derive(Clone, Default, PartialEq)]
+pub struct AuthState {
+    root: Map<String, Value>,
+}
+
+impl fmt::Debug for AuthState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthState").field("providers", &self.providers()).finish_non_exhaustive()
+    }
+}
+
+impl AuthState {
+    /// The provider signed in last.
+    pub fn active_provider(&self) -> Option<&str> {
+        self.root.get("active_provider")?.as_str().filter(|name| !name.is_empty())
+    }
+
+    pub fn set_active_provider(&mut self, name: Option<&str>) {
+        self.root.insert("active_provider".to_owned(), name.map_or(Value::Null, Value::from));
+    }
+
+    /// Names of providers with stored state.
+    pub fn providers(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .root
+            .get("providers")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(Map::keys)
+            .map(String::as_str)
+            .collect();
+        if !names.contains(&"nous") && self.legacy_nous().is_some() {
+            names.push("nous");
+        }
+        names
+    }
+
+    /// The stored state of a provider.
+    pub fn provider(&self, name: &str) -> Option<&Value> {
+        let stored = self.root.get("providers").and_then(|providers| providers.get(name));
+        stored.or_else(|| if name == "nous" { self.legacy_nous() } else { None })
+    }
+
+    /// Where the earliest releases kept the Nous sign-in.
+    fn legacy_nous(&self) -> Option<&Value> {
+        self.root.get("systems")?.get("nous_portal")
+    }
+
+    pub fn set_provider(&mut self, name: &str, state: Value) {
+        insert_at(&mut self.root, "providers", name, state);
+    }
+
+    /// Signs out: drops the provider's state and, if it was the active one, that too.
+    pub fn remove_provider(&mut self, name: &str) -> bool {
+        let mut removed = remove_from(&mut self.root, "providers", name);
+        if name == "nous" {
+            removed |= remove_from(&mut self.root, "systems", "nous_portal");
+        }
+        if self.active_provider() == Some(name) {
+            self.set_active_provider(None);
+        }
+        removed
+    }
+
+    /// The pool of credentials of a provider (`custom:{name}` for own endpoints).
+    pub fn credential_pool(&self, name: &str) -> &[Value] {
+        self.root
+            .get("credential_pool")
+            .and_then(|pools| pools.get(name))
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    pub fn set_credential_pool(&mut self, name: &str, entries: Vec<Value>) {
+        insert_at(&mut self.root, "credential_pool", name, Value::Array(entries));
+    }
+
+    /// The whole document, for state this type has no words for.
+    pub fn document_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.root
+    }
+}
+
+/// An object under `key`; anything else there is replaced.
+fn insert_at(root: &mut Map<String, Value>, key: &str, name: &str, value: Value) {
+    match root.get_mut(key) {
+        Some(Value::Object(map)) => {
+            map.insert(name.to_owned(), value);
+        }
+        _ => {
+            root.insert(key.to_owned(), json!({ name: value }));
+        }
+    }
+}
+
+fn remove_from(root: &mut Map<String, Value>, key: &str, name: &str) -> bool {
+    root.get_mut(key).and_then(Value::as_object_mut).is_some_and(|map| map.shift_remove(name).is_some())
+}
+
+/// auth.json in a home.
+#[derive(Debug, Clone)]
+pub struct AuthFile {
+    path: PathBuf,
+    lock: PathBuf,
+}
+
+impl AuthFile {
+    pub fn new(home: &Home) -> Self {
+        Self { path: home.auth(), lock: home.auth_lock() }
+    }
+
+    /// The state; empty when the file is missing or damaged.
+    pub fn read(&self) -> AuthState {
+        match self.read_checked() {
+            Ok(state) => state.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read sign-in state");
+                AuthState::default()
+            }
+        }
+    }
+
+    /// `None` for a file that is there but damaged.
+    fn read_checked(&self) -> Result<Option<AuthState>> {
+        let Some(bytes) = write::read_optional(&self.path)? else {
+            return Ok(Some(AuthState::default()));
+        };
+        Ok(match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(root)) => Some(AuthState { root }),
+            _ if bytes.iter().all(u8::is_ascii_whitespace) => Some(AuthState::default()),
+            _ => None,
+        })
+    }
+
+    /// Keeps other processes out, for a refresh that must not run twice. [`AuthFile::update`] may be called inside.
+    pub fn lock(&self) -> Result<Lock> {
+        Lock::take(&self.lock, Patience::AUTH)
+    }
+
+    /// Reads, changes and writes under the lock; an unchanged state is not written.
+    pub fn update<T>(&self, change: impl FnOnce(&mut AuthState) -> T) -> Result<T> {
+        let _lock = self.lock()?;
+        let before = if let Some(state) = self.read_checked()? {
+            state
+        } else {
+            self.set_aside()?;
+            AuthState::default()
+        };
+        let mut state = before.clone();
+        let answer = change(&mut state);
+        if state != before {
+            state.root.entry("version").or_insert_with(|| Value::from(1));
+            state
+                .root
+                .insert("updated_at".to_owned(), Value::from(iso_utc(WallClock::default().now().seconds())));
+            let mut bytes = serde_json::to_vec_pretty(&state.root)
+                .map_err(|error| Error::unwritable(&self.path, std::io::Error::other(error)))?;
+            bytes.push(b'\n');
+            write::replace(&self.path, &bytes)?;
+        }
+        Ok(answer)
+    }
+
+    /// Copies a damaged file to the first free `auth.json.corrupt-<n>`.
+    fn set_aside(&self) -> Result<()> {
+        let Some(bytes) = write::read_optional(&self.path)? else {
+            return Ok(());
+        };
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let free = (1..=u32::MAX)
+            .map(|n| self.path.with_file_name(format!("{name}.corrupt-{n}")))
+            .find(|path| !path.exists());
+        let Some(copy) = free else {
+            return Ok(());
+        };
+        tracing::warn!(path = %copy.display(), "auth.json is damaged; a copy is kept");
+        write::replace(&copy, &bytes)
+    }
+}
+
+/// Seconds since the epoch as `2026-01-31T12:00:00Z`.
+fn iso_utc(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of this age fit")]
+    let total = seconds.max(0.0) as i64;
+    let (days, second) = (total.div_euclid(86_400), total.rem_euclid(86_400));
+    // Civil date from a day count, with years starting in March so that the leap day comes last.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::iso_utc;
+
+    #[test]
+    fn times_are_written_as_iso() {
+        for (seconds, text) in [
+            (0.0, "1970-01-01T00:00:00Z"),
+            (951_782_400.0, "2000-02-29T00:00:00Z"),
+            (1_735_689_599.9, "2024-12-31T23:59:59Z"),
+            (1_767_225_600.0, "2026-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(iso_utc(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The variables children, plugins, hooks and MCP servers see for the configuration in force.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Env;
+use crate::yaml::Value;
+use crate::{Config, Surface, user_home};
+
+/// Keys of `terminal` that become `TERMINAL_` and the key in capitals.
+pub(crate) const TERMINAL_KEYS: &[&str] = &[
+    "cwd",
+    "timeout",
+    "lifetime_seconds",
+    "docker_image",
+    "docker_forward_env",
+    "singularity_image",
+    "modal_image",
+    "daytona_image",
+    "ssh_host",
+    "ssh_user",
+    "ssh_port",
+    "ssh_key",
+    "container_cpu",
+    "container_memory",
+    "container_disk",
+    "container_persistent",
+    "docker_volumes",
+    "docker_mount_cwd_to_workspace",
+    "sandbox_dir",
+    "persistent_shell",
+];
+
+/// Whether a row beats a variable that is already set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Force {
+    Override,
+    FillGap,
+}
+
+/// The assignments to add to `env`. `cwd` is the folder the process runs in.
+pub fn bridge(config: &Config, env: &Env, surface: Surface, cwd: &Path) -> BTreeMap<String, String> {
+    let mut rows = Rows { env, variables: BTreeMap::new() };
+    terminal(config, env, surface, cwd, &mut rows);
+    rows.user_value(config, "browser.inactivity_timeout", "BROWSER_INACTIVITY_TIMEOUT");
+    rows.user_value(config, "security.redact_secrets", "HERMES_REDACT_SECRETS");
+    for task in ["vision", "web_extract", "approval"] {
+        for field in ["provider", "model", "base_url", "api_key"] {
+            let value = config.text(&format!("auxiliary.{task}.{field}"));
+            let said = !value.is_empty() && (field != "provider" || value != "auto");
+            if said {
+                let name = format!("AUXILIARY_{}_{}", task.to_uppercase(), field.to_uppercase());
+                rows.put(name, value, Force::Override);
+            }
+        }
+    }
+    if surface == Surface::Gateway {
+        gateway(config, &mut rows);
+    }
+    rows.variables
+}
+
+struct Rows<'env> {
+    env: &'env Env,
+    variables: BTreeMap<String, String>,
+}
+
+impl Rows<'_> {
+    fn put(&mut self, name: impl Into<String>, value: String, force: Force) {
+        let name = name.into();
+        if force == Force::Override || (!self.env.is_set(&name) && !self.variables.contains_key(&name)) {
+            self.variables.insert(name, value);
+        }
+    }
+
+    /// The user's value overrides; the default only fills a gap.
+    fn user_value(&mut self, config: &Config, dotted: &str, name: &str) {
+        let force = if config.is_user_set(dotted) { Force::Override } else { Force::FillGap };
+        if let Some(value) = config.get(dotted).as_ref().and_then(export) {
+            self.put(name, value, force);
+        }
+    }
+}
+
+/// T41-12: with a `terminal` section in the file every row overrides, defaults included; without, none does.
+fn terminal(config: &Config, env: &Env, surface: Surface, cwd: &Path, rows: &mut Rows<'_>) {
+    let force = match config.raw().get("terminal") {
+        Some(Value::Map(_)) => Force::Override,
+        _ => Force::FillGap,
+    };
+    let backend = config.text("terminal.backend");
+    for key in TERMINAL_KEYS {
+        let value = match *key {
+            "cwd" => working_folder(config, env, surface, &backend, cwd),
+            key => config.get(&format!("terminal.{key}")).as_ref().and_then(export),
+        };
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            rows.put(format!("TERMINAL_{}", key.to_uppercase()), value, force);
+        }
+    }
+    rows.put("TERMINAL_ENV", backend, force);
+    if let Some(password) = config.text_if_any("terminal.sudo_password") {
+        rows.put("SUDO_PASSWORD", password, force);
+    }
+}
+
+/// `.`, `auto` and `cwd` mean the launch folder, or in the gateway `MESSAGING_CWD` or the user's home. Other backends
+/// have folders of their own.
+fn working_folder(config: &Config, env: &Env, surface: Surface, backend: &str, cwd: &Path) -> Option<String> {
+    let configured = config.text("terminal.cwd");
+    if !matches!(configured.as_str(), "" | "." | "auto" | "cwd") {
+        return Some(configured);
+    }
+    if backend != "local" {
+        return None;
+    }
+    match surface {
+        Surface::Cli => Some(cwd.to_string_lossy().into_owned()),
+        Surface::Gateway => env
+            .get("MESSAGING_CWD")
+            .map(str::to_owned)
+            .or_else(|| user_home(env).ok().map(|home| home.to_string_lossy().into_owned())),
+    }
+}
+
+fn gateway(config: &Config, rows: &mut Rows<'_>) {
+    rows.user_value(config, "agent.max_turns", "HERMES_MAX_ITERATIONS");
+    for (dotted, name) in [
+        ("timezone", "HERMES_TIMEZONE"),
+        ("human_delay.mode", "HERMES_HUMAN_DELAY_MODE"),
+        ("human_delay.min_ms", "HERMES_HUMAN_DELAY_MIN_MS"),
+        ("human_delay.max_ms", "HERMES_HUMAN_DELAY_MAX_MS"),
+        ("discord.require_mention", "DISCORD_REQUIRE_MENTION"),
+        ("discord.auto_thread", "DISCORD_AUTO_THREAD"),
+    ] {
+        if config.is_user_set(dotted)
+            && let Some(value) =
+                config.get(dotted).as_ref().and_then(export).filter(|value| !value.is_empty())
+        {
+            rows.put(name, value, Force::FillGap);
+        }
+    }
+    let channels = config.list("discord.free_response_channels").join(",");
+    if !channels.is_empty() {
+        rows.put("DISCORD_FREE_RESPONSE_CHANNELS", channels, Force::FillGap);
+    }
+    rows.put("HERMES_QUIET", "1".to_owned(), Force::Override);
+    rows.put("HERMES_EXEC_ASK", "1".to_owned(), Force::Override);
+    // T41-7: only here do top-level scalars become variables.
+    let written = config.raw().keys().filter_map(|name| Some((name, config.user().get(name)?)));
+    for (name, value) in written {
+        let scalar = !matches!(value, Value::Seq(_) | Value::Map(_) | Value::Null);
+        if scalar
+            && super::dotenv::is_name(name)
+            && let Some(value) = export(value)
+        {
+            rows.put(name, value, Force::FillGap);
+        }
+    }
+}
+
+/// Booleans as `True`/`False`, lists and maps as JSON; null is not exported.
+pub(crate) fn export(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Bool(value) => Some(if *value { "True" } else { "False" }.to_owned()),
+        Value::Seq(_) | Value::Map(_) => Some(value.to_json().to_string()),
+        other => other.scalar_text(),
+    }
+}

@@ -1,0 +1,157 @@
+//! The environment as a value: the shell's variables layered with the home's `.env`.
+//!
+//! The process environment is read here and nowhere else, and never written: children get their variables from
+//! [`bridge`]. Rebuilding an [`Env`] reads one small file, so the gateway does it for every message.
+
+pub mod bridge;
+pub mod dotenv;
+mod repair;
+pub mod variables;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use repair::{Repair, repair};
+
+use crate::home::Home;
+use crate::{Result, write};
+
+/// Where a variable's value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    Shell,
+    /// `.env` in the home.
+    UserFile,
+    /// `.env` beside the installation.
+    InstallFile,
+    /// Set by us for this process and its children.
+    Bridge,
+}
+
+/// A snapshot. Empty values count as unset.
+#[derive(Clone, Default)]
+pub struct Env {
+    shell: Arc<BTreeMap<String, String>>,
+    layered: BTreeMap<String, (String, Origin)>,
+}
+
+/// Names only: values may be secrets.
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.layered.iter().map(|(name, (_, origin))| (name, origin))).finish()
+    }
+}
+
+impl Env {
+    /// The variables this process was started with.
+    pub fn process() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "this is the one reader of the environment")]
+        let pairs = std::env::vars_os();
+        Self::from_pairs(
+            pairs.map(|(name, value)| {
+                (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+            }),
+        )
+    }
+
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
+        let shell: BTreeMap<String, String> =
+            pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let layered =
+            shell.iter().map(|(name, value)| (name.clone(), (value.clone(), Origin::Shell))).collect();
+        Self { shell: Arc::new(shell), layered }
+    }
+
+    /// The shell's variables under the home's `.env`, which wins; the installation's `.env` fills gaps, or wins when
+    /// the home has none. A file that cannot be read is left out with a warning in the log.
+    #[must_use]
+    pub fn with_files(&self, home: &Home, install_dir: Option<&Path>) -> Self {
+        let user = read_pairs(&home.dotenv());
+        let install = install_dir.and_then(|folder| read_pairs(&folder.join(".env")));
+        self.layer(user.as_deref(), install.as_deref())
+    }
+
+    /// [`Env::with_files`] on texts already read.
+    #[must_use]
+    pub fn layer(&self, user: Option<&[(String, String)]>, install: Option<&[(String, String)]>) -> Self {
+        let mut layered: BTreeMap<String, (String, Origin)> =
+            self.shell.iter().map(|(name, value)| (name.clone(), (value.clone(), Origin::Shell))).collect();
+        for (name, value) in user.unwrap_or_default() {
+            layered.insert(name.clone(), (value.clone(), Origin::UserFile));
+        }
+        for (name, value) in install.unwrap_or_default() {
+            if user.is_none() || !layered.contains_key(name) {
+                layered.insert(name.clone(), (value.clone(), Origin::InstallFile));
+            }
+        }
+        Self { shell: Arc::clone(&self.shell), layered }
+    }
+
+    /// This environment with further variables set.
+    #[must_use]
+    pub fn with(&self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut next = self.clone();
+        next.layered.extend(variables.into_iter().map(|(name, value)| (name, (value, Origin::Bridge))));
+        next
+    }
+
+    /// The value, when set and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.present(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value even when empty: a blanked variable expands to nothing rather than to its own name.
+    pub(crate) fn present(&self, name: &str) -> Option<&str> {
+        self.layered.get(name).map(|(value, _)| value.as_str())
+    }
+
+    pub fn is_set(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub fn origin(&self, name: &str) -> Option<Origin> {
+        self.layered.get(name).filter(|(value, _)| !value.is_empty()).map(|(_, origin)| *origin)
+    }
+
+    /// `1 true yes on` in any casing are true, everything else false; `None` when unset.
+    pub fn bool(&self, name: &str) -> Option<bool> {
+        self.get(name).map(is_true)
+    }
+
+    /// Comma separated, blanks trimmed, empty parts dropped.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        self.get(name).map(split_list).unwrap_or_default()
+    }
+
+    /// The value as a number; `None` when unset or not one.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.get(name)?.trim().parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
+    /// Every variable, for a child process.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.layered.iter().map(|(name, (value, _))| (name.as_str(), value.as_str()))
+    }
+}
+
+/// T41-15 and T41-17: exports say `True`, deployment tools write `1`.
+pub fn is_true(text: &str) -> bool {
+    matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
+}
+
+pub fn split_list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+fn read_pairs(path: &Path) -> Option<Vec<(String, String)>> {
+    let read: Result<_> = write::read_optional(path);
+    match read {
+        Ok(bytes) => bytes.map(|bytes| dotenv::parse(&dotenv::decode(&bytes).0)),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read an environment file");
+            None
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Every documented key of config.yaml, in one table: type, default, meaning.
+//!
+//! The default tree, the checks, the coercions and the reference page all come from it, so none of them can disagree.
+//! Disputed defaults follow the ruling of the configuration chapter; a value in the user's file always wins.
+
+mod agent;
+mod check;
+mod display;
+mod fit;
+mod markdown;
+mod messaging;
+mod models;
+mod spec;
+mod suggest;
+mod tools;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+pub use check::{Finding, Problem, check};
+pub use fit::{Fit, fit};
+pub use markdown::markdown;
+pub use spec::{Era, KeySpec, Kind};
+
+use crate::yaml::{Map, Value, parse};
+
+/// The layout version of the baseline.
+pub const CONFIG_VERSION: i128 = 10;
+/// The model when nobody names one.
+pub const DEFAULT_MODEL: &str = "anthropic/claude-opus-4.6";
+/// Names of the personalities that exist without configuration.
+pub const PERSONALITIES: &[&str] = &[
+    "helpful",
+    "concise",
+    "technical",
+    "creative",
+    "teacher",
+    "kawaii",
+    "catgirl",
+    "pirate",
+    "shakespeare",
+    "surfer",
+    "noir",
+    "uwu",
+    "philosopher",
+    "hype",
+];
+
+/// Every row, in documentation order.
+pub fn all() -> impl Iterator<Item = &'static KeySpec> {
+    [models::KEYS, agent::KEYS, tools::KEYS, display::KEYS, messaging::KEYS].into_iter().flatten()
+}
+
+/// The table by path: a load looks up every key of the file.
+struct Index {
+    literal: HashMap<&'static str, &'static KeySpec>,
+    /// Rows with a wildcard, few enough to try one by one.
+    wild: Vec<&'static KeySpec>,
+    /// Every proper prefix of a literal path.
+    sections: HashSet<&'static str>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let (wild, literal): (Vec<&KeySpec>, Vec<&KeySpec>) = all().partition(|spec| spec.path.contains('*'));
+    let sections = literal
+        .iter()
+        .flat_map(|spec| spec.path.match_indices('.').filter_map(|(at, _)| spec.path.get(..at)))
+        .collect();
+    Index { literal: literal.into_iter().map(|spec| (spec.path, spec)).collect(), wild, sections }
+});
+
+/// The row for a path; one spelled out beats one with a wildcard.
+pub fn find(dotted: &str) -> Option<&'static KeySpec> {
+    let segments: Vec<&str> = dotted.split('.').collect();
+    find_at(&segments)
+}
+
+/// [`find`] for segments that may hold dots themselves.
+pub fn find_at(segments: &[&str]) -> Option<&'static KeySpec> {
+    let literal =
+        INDEX.literal.get(segments.join(".").as_str()).filter(|spec| spec.matches(segments.iter().copied()));
+    literal.or_else(|| INDEX.wild.iter().find(|spec| spec.matches(segments.iter().copied()))).copied()
+}
+
+/// Whether some documented key lies below this path, or the path lies inside an open mapping.
+pub fn is_known(segments: &[&str]) -> bool {
+    find_at(segments).is_some() || is_section(segments) || is_open(segments)
+}
+
+/// Whether the path is a section: some key lies below it.
+pub(crate) fn is_section(segments: &[&str]) -> bool {
+    let below = |spec: &KeySpec| {
+        let mut own = spec.path.split('.');
+        segments.iter().all(|given| own.next().is_some_and(|own| own == "*" || own == *given))
+            && own.next().is_some()
+    };
+    let literal = !segments.iter().any(|segment| segment.contains('.'));
+    literal && INDEX.sections.contains(segments.join(".").as_str())
+        || INDEX.wild.iter().any(|spec| below(spec))
+}
+
+/// Whether an ancestor's keys are the user's to choose.
+pub(crate) fn is_open(segments: &[&str]) -> bool {
+    (1..segments.len()).any(|length| {
+        segments.get(..length).and_then(find_at).is_some_and(|spec| {
+            matches!(spec.kind, Kind::Map | Kind::List | Kind::Any) && spec.path != "model"
+        })
+    })
+}
+
+/// The documented default of a path, when it has one.
+pub fn default_of(dotted: &str) -> Option<Value> {
+    find(dotted).and_then(default_value)
+}
+
+pub(crate) fn default_value(spec: &KeySpec) -> Option<Value> {
+    if spec.default.is_empty() {
+        return None;
+    }
+    // Every default is read by a test, so the fallback is never taken.
+    parse(spec.default).ok()
+}
+
+/// Which defaults a tree holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defaults {
+    /// Everything in force when nothing is configured.
+    Effective,
+    /// What a full save writes into the user's file.
+    Saved,
+}
+
+/// The default tree.
+pub fn default_tree(which: Defaults) -> &'static Value {
+    static EFFECTIVE: LazyLock<Value> = LazyLock::new(|| build(Defaults::Effective));
+    static SAVED: LazyLock<Value> = LazyLock::new(|| build(Defaults::Saved));
+    match which {
+        Defaults::Effective => &EFFECTIVE,
+        Defaults::Saved => &SAVED,
+    }
+}
+
+fn build(which: Defaults) -> Value {
+    let mut tree = Value::Map(Map::new());
+    for spec in all() {
+        // `model` is a text by default; its parts have no place in the tree until the user makes it a mapping.
+        let fits = !spec.path.contains('*') && !spec.path.starts_with("model.");
+        if fits
+            && (which == Defaults::Effective || spec.saved)
+            && let Some(value) = default_value(spec)
+        {
+            let path: Vec<String> = spec.path.split('.').map(str::to_owned).collect();
+            tree.set_at(&path, value);
+        }
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! One row of the key table.
+
+/// What a key's value must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Flag,
+    Int,
+    Number,
+    Text,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    List,
+    /// A mapping whose own keys are the user's.
+    Map,
+    /// Several shapes are accepted; the reader sorts them out.
+    Any,
+}
+
+impl Kind {
+    /// What a person would call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flag => "true/false",
+            Self::Int => "a whole number",
+            Self::Number => "a number",
+            Self::Text => "text",
+            Self::Choice(_) => "one word of a list",
+            Self::List => "a list",
+            Self::Map => "a mapping",
+            Self::Any => "any value",
+        }
+    }
+}
+
+/// Which releases know a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    Baseline,
+    /// Later releases of the incumbent: read and kept, not necessarily acted on.
+    Later,
+    /// Added by us; other releases ignore it.
+    Ours,
+}
+
+/// A documented key. `*` in the path stands for any one segment.
+#[derive(Debug, Clone, Copy)]
+pub struct KeySpec {
+    pub path: &'static str,
+    pub kind: Kind,
+    /// As YAML; empty when there is none or it is computed.
+    pub default: &'static str,
+    pub about: &'static str,
+    pub era: Era,
+    pub secret: bool,
+    /// Whether a full save writes the default into the user's file.
+    pub saved: bool,
+    /// Whether an empty text stands beside the listed words.
+    pub blank: bool,
+    /// The word a YAML boolean `true` stands for, where it is not `on`.
+    pub truth: &'static str,
+}
+
+impl KeySpec {
+    pub(super) const fn later(mut self) -> Self {
+        self.era = Era::Later;
+        self.saved = false;
+        self
+    }
+
+    pub(super) const fn ours(mut self) -> Self {
+        self.era = Era::Ours;
+        self.saved = false;
+        self
+    }
+
+    pub(super) const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    pub(super) const fn unsaved(mut self) -> Self {
+        self.saved = false;
+        self
+    }
+
+    pub(super) const fn blank(mut self) -> Self {
+        self.blank = true;
+        self
+    }
+
+    pub(super) const fn truth(mut self, word: &'static str) -> Self {
+        self.truth = word;
+        self
+    }
+
+    /// Whether the path matches, segment by segment.
+    pub(super) fn matches<'a>(&self, mut segments: impl Iterator<Item = &'a str>) -> bool {
+        self.path.split('.').all(|own| segments.next().is_some_and(|given| own == "*" || own == given))
+            && segments.next().is_none()
+    }
+}
+
+const fn row(path: &'static str, kind: Kind, default: &'static str, about: &'static str) -> KeySpec {
+    KeySpec {
+        path,
+        kind,
+        default,
+        about,
+        era: Era::Baseline,
+        secret: false,
+        saved: true,
+        blank: false,
+        truth: "on",
+    }
+}
+
+pub(super) const fn flag(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::Flag, default, about)
+}
+
+pub(super) const fn int(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::Int, default, about)
+}
+
+pub(super) const fn num(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::Number, default, about)
+}
+
+pub(super) const fn text(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::Text, default, about)
+}
+
+pub(super) const fn list(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::List, default, about)
+}
+
+pub(super) const fn map(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::Map, default, about)
+}
+
+pub(super) const fn any(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
+    row(path, Kind::Any, default, about)
+}
+
+pub(super) const fn choice(
+    path: &'static str,
+    default: &'static str,
+    words: &'static [&'static str],
+    about: &'static str,
+) -> KeySpec {
+    row(path, Kind::Choice(words), default, about)
+}

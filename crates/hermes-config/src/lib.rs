@@ -1,0 +1,35 @@
+//! The home folder: where things live in it, and config.yaml, .env and auth.json read, checked, edited and migrated.
+//!
+//! The only reader of the process environment. Starts no process, opens no socket, prints nothing. Invariants: a file
+//! the user wrote is never replaced by a mere read; a single-key write changes that key only; no error, log line or
+//! `Debug` form carries a secret.
+
+pub mod auth;
+pub mod env;
+mod error;
+mod home;
+pub mod keys;
+mod load;
+pub mod lock;
+mod managed;
+pub mod migrate;
+pub mod precedence;
+mod provider;
+pub mod save;
+pub mod set;
+pub mod settings;
+mod tree;
+pub mod write;
+pub mod yaml;
+
+pub use env::Env;
+pub use error::{Error, Result};
+pub use home::{Home, expand_tilde, user_home};
+pub use load::{Config, FileState, Warning};
+pub use managed::Management;
+pub use precedence::Surface;
+pub use provider::{
+    ADDITIONAL_PROVIDERS, ALIASES, PROVIDERS, canonical_provider, custom_slug, is_usable_key,
+};
+pub use settings::Settings;
+pub use tree::expand_text;

@@ -1,0 +1,232 @@
+//! config.yaml as the program sees it: the user's tree, and that tree in force over the defaults.
+//!
+//! Loading never fails, never asks, and never writes config.yaml: a file that cannot be read means defaults and a
+//! warning. Getters are pure; whatever did not fit its key was replaced by the default, and reported, at load time.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::keys::{self, Defaults};
+use crate::tree::{expand, fold, merge, normalise};
+use crate::yaml::{Map, Value, parse};
+use crate::{Env, Home, write};
+
+/// What was found where config.yaml should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    Missing,
+    Loaded,
+    /// Unreadable or not YAML; the defaults are in force and the file must not be overwritten.
+    Broken,
+}
+
+/// Something to tell the user once. Never carries a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    pub key: Option<String>,
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// One reading of config.yaml.
+#[derive(Debug, Clone)]
+pub struct Config {
+    path: PathBuf,
+    state: FileState,
+    raw: Map,
+    /// `raw` with `${VAR}` expanded and nothing else changed.
+    expanded: Value,
+    user: Value,
+    merged: Value,
+    warnings: Vec<Warning>,
+}
+
+impl Config {
+    /// Reads the home's config.yaml, creating the home's folders when that is possible.
+    pub fn load(home: &Home, env: &Env) -> Self {
+        let mut warnings = Vec::new();
+        if let Err(error) = home.ensure() {
+            // A read-only home can still be read.
+            warnings.push(Warning { key: None, text: error.to_string() });
+        }
+        let mut config = Self::load_file(&home.config(), env);
+        warnings.append(&mut config.warnings);
+        config.warnings = warnings;
+        config
+    }
+
+    /// [`Config::load`] without touching the home.
+    pub fn load_file(path: &Path, env: &Env) -> Self {
+        match write::read_optional(path) {
+            Ok(None) => Self::from_tree(path, FileState::Missing, Map::new(), env),
+            Ok(Some(bytes)) => match String::from_utf8(bytes) {
+                Ok(text) => Self::from_text(path, &text, env),
+                Err(error) => {
+                    let at = error.utf8_error().valid_up_to();
+                    let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+                    Self::broken(path, &format!("not UTF-8 text (line {line})"), env)
+                }
+            },
+            Err(error) => Self::broken(path, &error.to_string(), env),
+        }
+    }
+
+    /// Reads a text as if it stood in the file at `path`.
+    pub fn from_text(path: &Path, text: &str, env: &Env) -> Self {
+        match parse(text) {
+            Ok(Value::Map(map)) => Self::from_tree(path, FileState::Loaded, map, env),
+            Ok(Value::Null) => Self::from_tree(path, FileState::Loaded, Map::new(), env),
+            Ok(other) => {
+                let mut config = Self::from_tree(path, FileState::Loaded, Map::new(), env);
+                config.warn(format!(
+                    "{} holds {} instead of keys and values, so it is ignored. Fix it with: hermes config edit",
+                    path.display(),
+                    other.kind_name()
+                ));
+                config
+            }
+            Err(error) => Self::broken(path, &error.to_string(), env),
+        }
+    }
+
+    fn broken(path: &Path, problem: &str, env: &Env) -> Self {
+        let mut config = Self::from_tree(path, FileState::Broken, Map::new(), env);
+        config.warn(format!(
+            "Warning: Failed to load config: {}: {problem}. Using the defaults; the file is left as it is. Fix it with: hermes config edit",
+            path.display()
+        ));
+        config
+    }
+
+    fn from_tree(path: &Path, state: FileState, raw: Map, env: &Env) -> Self {
+        let mut folded = raw.clone();
+        fold(&mut folded);
+        let mut user = Value::Map(folded);
+        let mut expanded = Value::Map(raw.clone());
+        expand(&mut expanded, env);
+        let mut merged = keys::default_tree(Defaults::Effective).clone();
+        merge(&mut merged, &user);
+        expand(&mut merged, env);
+        expand(&mut user, env);
+        if let Some(name) = merged.get("model").and_then(Value::as_str).map(str::to_owned) {
+            merged.set_at(
+                &["model".to_owned()],
+                Value::Map(Map::from_iter([("default".to_owned(), Value::Str(name))])),
+            );
+        }
+        let findings = normalise(&mut merged);
+        let warnings = findings
+            .into_iter()
+            .map(|finding| Warning { text: finding.to_string(), key: Some(finding.key) })
+            .collect();
+        Self { path: path.to_owned(), state, raw, expanded, user, merged, warnings }
+    }
+
+    fn warn(&mut self, text: String) {
+        self.warnings.push(Warning { key: None, text });
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn state(&self) -> FileState {
+        self.state
+    }
+
+    /// The user's tree exactly as written: nothing folded, expanded or filled in.
+    pub fn raw(&self) -> &Map {
+        &self.raw
+    }
+
+    /// The user's tree with old spellings folded and `${VAR}` expanded, without defaults.
+    pub fn user(&self) -> &Value {
+        &self.user
+    }
+
+    /// The tree in force.
+    pub fn merged(&self) -> &Value {
+        &self.merged
+    }
+
+    /// What the user should hear about, in file order. Nothing is logged here, because the gateway reloads often; the
+    /// caller shows or logs each warning once.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Findings of `config check`: unknown keys, wrong types, leftovers of `${VAR}`.
+    pub fn findings(&self) -> Vec<keys::Finding> {
+        keys::check(&self.expanded)
+    }
+
+    /// Whether the user's file sets this path to something.
+    pub fn is_user_set(&self, dotted: &str) -> bool {
+        self.user.lookup(dotted).is_some_and(|value| !value.is_null())
+    }
+
+    /// The value in force: the user's, else the documented default. Null counts as absent.
+    pub fn get(&self, dotted: &str) -> Option<Value> {
+        self.merged
+            .lookup(dotted)
+            .filter(|value| !value.is_null())
+            .cloned()
+            .or_else(|| keys::default_of(dotted).filter(|value| !value.is_null()))
+    }
+
+    pub fn flag(&self, dotted: &str) -> bool {
+        self.get(dotted).and_then(|value| value.as_bool()).unwrap_or_default()
+    }
+
+    pub fn int(&self, dotted: &str) -> Option<i64> {
+        self.get(dotted)?.as_int().and_then(|value| i64::try_from(value).ok())
+    }
+
+    /// A count that cannot be negative; out of range means the documented default.
+    pub fn count(&self, dotted: &str) -> usize {
+        let read = |value: Option<Value>| value.and_then(|value| usize::try_from(value.as_int()?).ok());
+        read(self.get(dotted)).or_else(|| read(keys::default_of(dotted))).unwrap_or_default()
+    }
+
+    pub fn number(&self, dotted: &str) -> Option<f64> {
+        self.get(dotted)?.as_float().filter(|value| value.is_finite())
+    }
+
+    /// Text, empty when there is none.
+    pub fn text(&self, dotted: &str) -> String {
+        self.get(dotted).and_then(|value| value.scalar_text()).unwrap_or_default()
+    }
+
+    /// Text that says something.
+    pub fn text_if_any(&self, dotted: &str) -> Option<String> {
+        Some(self.text(dotted).trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// Entries as text; ids written as numbers keep every digit.
+    pub fn list(&self, dotted: &str) -> Vec<String> {
+        self.get(dotted).map(|value| text_list(&value)).unwrap_or_default()
+    }
+
+    pub fn map(&self, dotted: &str) -> Map {
+        match self.get(dotted) {
+            Some(Value::Map(map)) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// A list, or a comma text, as texts.
+pub(crate) fn text_list(value: &Value) -> Vec<String> {
+    match value {
+        Value::Seq(items) => {
+            items.iter().filter_map(Value::scalar_text).filter(|text| !text.is_empty()).collect()
+        }
+        Value::Map(_) | Value::Null => Vec::new(),
+        other => other.scalar_text().map(|text| crate::env::split_list(&text)).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,109 @@
+//! Advisory locks between the processes that share a home.
+//!
+//! A lock is a file of its own, never the file it protects: that one is replaced by renames. The kernel lets go when a
+//! process dies, so no stale lock can remain.
+
+use std::cell::RefCell;
+use std::collections::hash_map::RandomState;
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
+use std::marker::PhantomData;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hermes_types::WallClock;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::{Error, Result};
+
+/// How long to wait for another process, and how often to look.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    pub limit: Duration,
+    pub poll: Duration,
+}
+
+impl Patience {
+    /// For the settings files: writers hold the lock for milliseconds.
+    pub const SETTINGS: Self = Self { limit: Duration::from_secs(10), poll: Duration::from_millis(5) };
+    /// For `auth.json`, whose holder may be refreshing a token over the network.
+    pub const AUTH: Self = Self { limit: Duration::from_secs(15), poll: Duration::from_millis(50) };
+}
+
+thread_local! {
+    /// Locks this thread holds, so that a holder may call something that locks again.
+    static HELD: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Held until dropped, by the thread that took it.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    /// Absent for a lock taken again by its holder, and where the file system knows no locks.
+    _file: Option<File>,
+    /// The re-entrance record is per thread.
+    _this_thread: PhantomData<*const ()>,
+}
+
+impl Lock {
+    /// Waits for the lock, at most as long as `patience` says.
+    pub fn take(path: &Path, patience: Patience) -> Result<Self> {
+        let again = HELD.with_borrow(|held| held.iter().any(|other| other == path));
+        let file = if again { None } else { acquire(path, patience)? };
+        HELD.with_borrow_mut(|held| held.push(path.to_owned()));
+        Ok(Self { path: path.to_owned(), _file: file, _this_thread: PhantomData })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        HELD.with_borrow_mut(|held| {
+            if let Some(index) = held.iter().rposition(|other| *other == self.path) {
+                held.remove(index);
+            }
+        });
+    }
+}
+
+fn acquire(path: &Path, patience: Patience) -> Result<Option<File>> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| Error::unwritable(path, source))?;
+    let clock = WallClock::default();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {
+                // Some network file systems have no locks; refusing to write there would help nobody.
+                tracing::warn!(path = %path.display(), "the file system has no locks; writing without one");
+                return Ok(None);
+            }
+            Err(errno) => return Err(Error::unwritable(path, errno.into())),
+        }
+        let waited = clock.monotonic();
+        if waited >= patience.limit {
+            return Err(Error::Busy { path: path.to_owned(), seconds: patience.limit.as_secs() });
+        }
+        std::thread::sleep(jitter(patience.poll).min(patience.limit.saturating_sub(waited)));
+    }
+}
+
+/// Between half and one and a half times `span`, so that waiters do not march in step.
+fn jitter(span: Duration) -> Duration {
+    let percent = u32::try_from(random() % 100).unwrap_or(50);
+    span / 2 + span * percent / 100
+}
+
+/// Not for secrets: the standard library's per-process hash seed, stirred.
+pub(crate) fn random() -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}

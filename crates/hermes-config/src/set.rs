@@ -1,0 +1,331 @@
+//! `config set`, `get` and `unset`, and the single-key writes behind slash commands.
+//!
+//! The raw file is read again under the lock right before each write, and only the addressed key is touched. Results
+//! are the lines to show; a secret never appears in one.
+
+use crate::env::bridge::export;
+use crate::env::dotenv;
+use crate::env::variables::{self, is_secret_name};
+use crate::keys::{self, Kind};
+use crate::lock::{Lock, Patience};
+use crate::yaml::edit::{self, EditError};
+use crate::yaml::{Path, Value, emit_block, parse};
+use crate::{Config, Env, Error, Home, Management, Result, write};
+
+/// Shown when key or value is missing.
+pub const USAGE: &str = "Usage: hermes config set KEY VALUE\n\n\
+    Examples:\n  \
+    hermes config set model anthropic/claude-opus-4.6\n  \
+    hermes config set terminal.backend docker\n  \
+    hermes config set OPENROUTER_API_KEY sk-or-...\n\n\
+    To clear a key, edit .env (hermes config env-path shows where it is).";
+
+/// Keys of `terminal` whose value is also written to `.env`.
+const MIRRORED: &[&str] = &[
+    "docker_image",
+    "singularity_image",
+    "modal_image",
+    "daytona_image",
+    "docker_mount_cwd_to_workspace",
+    "cwd",
+    "timeout",
+    "sandbox_dir",
+    "persistent_shell",
+];
+
+/// Names that belong in `.env` even when the variable table did not list them.
+const ROUTED: &[&str] = &[
+    "OPENROUTER_API_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "VOICE_TOOLS_OPENAI_KEY",
+    "EXA_API_KEY",
+    "PARALLEL_API_KEY",
+    "FIRECRAWL_API_KEY",
+    "FIRECRAWL_API_URL",
+    "TAVILY_API_KEY",
+    "BROWSERBASE_API_KEY",
+    "BROWSERBASE_PROJECT_ID",
+    "BROWSER_USE_API_KEY",
+    "FAL_KEY",
+    "TELEGRAM_BOT_TOKEN",
+    "DISCORD_BOT_TOKEN",
+    "TERMINAL_SSH_HOST",
+    "TERMINAL_SSH_USER",
+    "TERMINAL_SSH_KEY",
+    "SUDO_PASSWORD",
+    "SLACK_BOT_TOKEN",
+    "SLACK_APP_TOKEN",
+    "GITHUB_TOKEN",
+    "HONCHO_API_KEY",
+    "WANDB_API_KEY",
+    "TINKER_API_KEY",
+];
+
+/// Where a change went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// `.env`, under this name.
+    Environment(String),
+    /// config.yaml, at this path.
+    Config(String),
+}
+
+/// What was done, and the lines that say so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub destination: Destination,
+    pub lines: Vec<String>,
+}
+
+/// `hermes config set KEY VALUE`.
+pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<Outcome> {
+    let management = Management::of(home, env);
+    management.allow("set configuration values")?;
+    let key = key.trim();
+    if key.is_empty() || value.is_empty() {
+        return Err(Error::Usage { usage: USAGE });
+    }
+    if let Some(name) = route(key) {
+        dotenv::save(home, management, &[(&name, value)])?;
+        let line = format!("✓ Set {name} in {}", home.dotenv().display());
+        return Ok(Outcome { destination: Destination::Environment(name), lines: vec![line] });
+    }
+    set_in_file(home, management, key, value)
+}
+
+fn set_in_file(home: &Home, management: Management, key: &str, value: &str) -> Result<Outcome> {
+    let mut path = Path::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
+    let mut notes = Vec::new();
+    let file = home.config();
+    home.ensure()?;
+    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let text = read_text(home)?;
+    if key == "model"
+        && parse(&text).ok().as_ref().and_then(|tree| tree.get("model")).is_some_and(|m| m.as_map().is_some())
+    {
+        // T41-3: a plain text here would drop the provider and endpoint beside it.
+        path = Path::from_segments(["model", "default"]);
+        notes.push(
+            "  model is a mapping in your file, so model.default was set and its other settings were kept."
+                .to_owned(),
+        );
+    }
+    let coerced = coerce(&path, value);
+    let next = edit::set(&text, &path, &coerced).map_err(|error| Error::broken(&file, &error))?;
+    write_text(home, &text, &next)?;
+    if let Some(name) = mirror(&path) {
+        let exported = export(&coerced).unwrap_or_default();
+        dotenv::save(home, management, &[(&name, &exported)])?;
+    }
+    let shown = if is_secret(&path) {
+        MASK.to_owned()
+    } else {
+        coerced.scalar_text().unwrap_or_else(|| value.to_owned())
+    };
+    let mut lines = vec![format!("✓ Set {path} = {shown} in {}", file.display())];
+    let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
+    if !keys::is_known(&segments) {
+        lines.push(format!(
+            "⚠ '{path}' is not a recognized config key — it was saved anyway, but Hermes may not read it."
+        ));
+    }
+    lines.append(&mut notes);
+    Ok(Outcome { destination: Destination::Config(path.to_string()), lines })
+}
+
+/// The value in force, as `config get` shows it: scalars plainly, the rest as YAML, secrets masked.
+pub fn get(config: &Config, env: &Env, key: &str) -> Result<String> {
+    let key = key.trim();
+    let not_set = || Error::NotSet { key: key.to_owned() };
+    if let Some(name) = route(key) {
+        let value = env.get(&name).ok_or_else(not_set)?;
+        return Ok(if is_secret_name(&name) { MASK.to_owned() } else { value.to_owned() });
+    }
+    let path = Path::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
+    let mut value = config.get(key).ok_or_else(not_set)?;
+    let mut segments = path.segments().to_vec();
+    mask(&mut value, &mut segments);
+    Ok(match value.scalar_text() {
+        Some(text) => text,
+        None => emit_block(&value).trim_end().to_owned(),
+    })
+}
+
+/// Removes the key from the raw file; a variable is blanked, as provider switching does.
+pub fn unset(home: &Home, env: &Env, key: &str) -> Result<Outcome> {
+    let management = Management::of(home, env);
+    management.allow("unset configuration values")?;
+    let key = key.trim();
+    if let Some(name) = route(key) {
+        let (text, _) = dotenv::read(&home.dotenv())?;
+        if !dotenv::parse(&text).iter().any(|(other, value)| *other == name && !value.is_empty()) {
+            return Err(Error::NotSet { key: name });
+        }
+        dotenv::save(home, management, &[(&name, "")])?;
+        let line = format!("✓ Unset {name} in {}", home.dotenv().display());
+        return Ok(Outcome { destination: Destination::Environment(name), lines: vec![line] });
+    }
+    let path = Path::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
+    remove_value(home, management, &path)?;
+    let line = format!("✓ Unset {key} in {}", home.config().display());
+    Ok(Outcome { destination: Destination::Config(key.to_owned()), lines: vec![line] })
+}
+
+/// Sets one key of the raw file: what slash commands and "always" approvals use.
+pub fn set_value(home: &Home, management: Management, path: &Path, value: &Value) -> Result<()> {
+    management.allow("save configuration")?;
+    edit_text(home, |text| edit::set(text, path, value))
+}
+
+/// Changes one key depending on what the raw file holds now; `None` leaves it alone.
+pub fn update_value(
+    home: &Home,
+    management: Management,
+    path: &Path,
+    change: impl FnOnce(Option<&Value>) -> Option<Value>,
+) -> Result<()> {
+    management.allow("save configuration")?;
+    edit_text(home, |text| {
+        let tree = parse(text)?;
+        let current = tree.at(path.segments().iter().map(String::as_str));
+        match change(current) {
+            Some(next) => edit::set(text, path, &next),
+            None => Ok(text.to_owned()),
+        }
+    })
+}
+
+/// Removes one key of the raw file.
+pub fn remove_value(home: &Home, management: Management, path: &Path) -> Result<()> {
+    management.allow("save configuration")?;
+    let mut found = true;
+    edit_text(home, |text| match edit::remove(text, path) {
+        Err(EditError::NotFound(_)) => {
+            found = false;
+            Ok(text.to_owned())
+        }
+        other => other,
+    })?;
+    if found { Ok(()) } else { Err(Error::NotSet { key: path.to_string() }) }
+}
+
+/// T41-20: read, change and write under one lock.
+pub(crate) fn edit_text(
+    home: &Home,
+    change: impl FnOnce(&str) -> std::result::Result<String, EditError>,
+) -> Result<()> {
+    home.ensure()?;
+    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let text = read_text(home)?;
+    let next = change(&text).map_err(|error| Error::broken(&home.config(), &error))?;
+    write_text(home, &text, &next)
+}
+
+pub(crate) fn read_text(home: &Home) -> Result<String> {
+    let path = home.config();
+    let bytes = write::read_optional(&path)?.unwrap_or_default();
+    String::from_utf8(bytes).map_err(|_| Error::BrokenFile { path, problem: "not UTF-8 text".to_owned() })
+}
+
+pub(crate) fn write_text(home: &Home, before: &str, after: &str) -> Result<()> {
+    if before == after && home.config().exists() {
+        return Ok(());
+    }
+    write::replace(&home.config(), after.as_bytes())
+}
+
+/// The variable a key stands for, when it belongs in `.env`.
+fn route(key: &str) -> Option<String> {
+    if key.contains('.') {
+        return None;
+    }
+    let upper = key.to_ascii_uppercase();
+    let by_shape =
+        upper.ends_with("_API_KEY") || upper.ends_with("_TOKEN") || upper.starts_with("TERMINAL_SSH");
+    let documented = key == upper && variables::find(key).is_some();
+    (ROUTED.contains(&upper.as_str()) || by_shape || documented).then_some(upper)
+}
+
+fn mirror(path: &Path) -> Option<String> {
+    match path.segments() {
+        [section, key] if section == "terminal" && key == "backend" => Some("TERMINAL_ENV".to_owned()),
+        [section, key] if section == "terminal" && MIRRORED.contains(&key.as_str()) => {
+            Some(format!("TERMINAL_{}", key.to_uppercase()))
+        }
+        _ => None,
+    }
+}
+
+/// What a typed value means. A key that holds words keeps the word, so `approvals.mode off` stays `off`.
+fn coerce(path: &Path, typed: &str) -> Value {
+    let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
+    let kind = keys::find_at(&segments).map(|spec| spec.kind);
+    if matches!(kind, Some(Kind::Text | Kind::Choice(_))) {
+        return Value::from(typed);
+    }
+    if matches!(kind, Some(Kind::List | Kind::Map | Kind::Any))
+        && typed.starts_with(['[', '{'])
+        && let Ok(json) = serde_json::from_str::<serde_json::Value>(typed)
+    {
+        return Value::from_json(&json);
+    }
+    match typed.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => return Value::Bool(true),
+        "false" | "no" | "off" => return Value::Bool(false),
+        _ => {}
+    }
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    if digits(typed)
+        && let Ok(whole) = typed.parse::<i128>()
+    {
+        return Value::Int(whole);
+    }
+    if typed.matches('.').count() == 1
+        && digits(&typed.replace('.', ""))
+        && let Ok(number) = typed.parse::<f64>()
+    {
+        return Value::Float(number);
+    }
+    Value::from(typed)
+}
+
+/// What stands in for a secret.
+pub const MASK: &str = "********";
+
+/// Whether the table or the name says that the value is a secret.
+fn is_secret(path: &Path) -> bool {
+    let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
+    keys::find_at(&segments).is_some_and(|spec| spec.secret)
+        || segments.last().is_some_and(|leaf| is_secret_leaf(leaf))
+}
+
+fn is_secret_leaf(leaf: &str) -> bool {
+    let leaf = leaf.to_lowercase();
+    matches!(leaf.as_str(), "token" | "secret" | "password" | "apikey" | "authorization" | "api")
+        || ["api_key", "_token", "_secret", "_password", "private_key"]
+            .iter()
+            .any(|ending| leaf.ends_with(ending))
+}
+
+fn mask(value: &mut Value, path: &mut Vec<String>) {
+    let secret = is_secret(&Path::from_segments(path.iter()));
+    match value {
+        Value::Map(map) => {
+            for (key, child) in map.iter_mut() {
+                if secret && child.scalar_text().is_some_and(|text| !text.is_empty()) {
+                    *child = Value::from(MASK);
+                }
+                path.push(key.to_owned());
+                mask(child, path);
+                path.pop();
+            }
+        }
+        Value::Seq(items) => items.iter_mut().for_each(|item| mask(item, path)),
+        Value::Null => {}
+        other if secret && other.scalar_text().is_some_and(|text| !text.is_empty()) => {
+            *other = Value::from(MASK);
+        }
+        _ => {}
+    }
+}

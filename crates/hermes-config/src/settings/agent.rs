@@ -1,0 +1,196 @@
+//! The agent: limits, compression, memory, subagents, side tasks.
+
+use std::time::Duration;
+
+use super::Secret;
+use crate::yaml::Value;
+use crate::{Config, Env, Surface, precedence};
+
+/// The turn itself.
+#[derive(Debug, Clone)]
+pub struct AgentSettings {
+    pub max_turns: usize,
+    pub verbose: bool,
+    pub ephemeral_prompt: Option<String>,
+    pub reasoning_effort: Option<String>,
+    /// `auto`, true, false, or a list of model-name parts; the prompt builder reads it.
+    pub tool_use_enforcement: Value,
+    pub timezone: Option<String>,
+}
+
+impl AgentSettings {
+    pub fn resolve(config: &Config, env: &Env, surface: Surface) -> Self {
+        Self {
+            max_turns: precedence::max_iterations(config, env, None),
+            verbose: config.flag("agent.verbose"),
+            ephemeral_prompt: precedence::ephemeral_prompt(config, env),
+            reasoning_effort: precedence::reasoning_effort(config, env, surface),
+            tool_use_enforcement: config.get("agent.tool_use_enforcement").unwrap_or(Value::Null),
+            timezone: precedence::timezone(config, env),
+        }
+    }
+}
+
+/// When and how long conversations are summarised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompressionSettings {
+    pub enabled: bool,
+    /// Fraction of the context window.
+    pub threshold: f64,
+    /// Fraction of the window kept verbatim, 0.10 to 0.80.
+    pub target_ratio: f64,
+    pub protect_last_n: usize,
+}
+
+impl CompressionSettings {
+    /// A key in the file beats `CONTEXT_COMPRESSION_*`, which beats the default.
+    pub fn resolve(config: &Config, env: &Env) -> Self {
+        let from_file = |key: &str| config.is_user_set(&format!("compression.{key}"));
+        let enabled = env.bool("CONTEXT_COMPRESSION_ENABLED").filter(|_| !from_file("enabled"));
+        let threshold = env.number("CONTEXT_COMPRESSION_THRESHOLD").filter(|_| !from_file("threshold"));
+        let in_range = |value: &f64| *value > 0.0 && *value <= 1.0;
+        Self {
+            enabled: enabled.unwrap_or_else(|| config.flag("compression.enabled")),
+            threshold: threshold
+                .filter(in_range)
+                .or_else(|| config.number("compression.threshold").filter(in_range))
+                .unwrap_or(0.85),
+            target_ratio: config.number("compression.target_ratio").unwrap_or(0.20).clamp(0.10, 0.80),
+            protect_last_n: config.count("compression.protect_last_n"),
+        }
+    }
+}
+
+/// What is remembered between sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySettings {
+    pub memory_enabled: bool,
+    pub user_profile_enabled: bool,
+    pub memory_char_limit: usize,
+    pub user_char_limit: usize,
+    /// User turns; zero is off.
+    pub nudge_interval: usize,
+    pub flush_min_turns: usize,
+}
+
+impl MemorySettings {
+    pub fn from_config(config: &Config) -> Self {
+        Self {
+            memory_enabled: config.flag("memory.memory_enabled"),
+            user_profile_enabled: config.flag("memory.user_profile_enabled"),
+            memory_char_limit: config.count("memory.memory_char_limit"),
+            user_char_limit: config.count("memory.user_char_limit"),
+            nudge_interval: config.count("memory.nudge_interval"),
+            flush_min_turns: config.count("memory.flush_min_turns"),
+        }
+    }
+}
+
+/// Subagents. Empty fields inherit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DelegationSettings {
+    pub model: Option<String>,
+    pub provider: Option<String>,
+    pub base_url: Option<String>,
+    pub api_key: Option<Secret>,
+    pub max_iterations: usize,
+    pub default_toolsets: Vec<String>,
+    pub max_concurrent_children: usize,
+    pub max_spawn_depth: usize,
+}
+
+impl DelegationSettings {
+    pub fn from_config(config: &Config) -> Self {
+        Self {
+            model: config.text_if_any("delegation.model"),
+            provider: config.text_if_any("delegation.provider"),
+            base_url: config.text_if_any("delegation.base_url"),
+            api_key: config.text_if_any("delegation.api_key").map(Secret::new),
+            max_iterations: config.count("delegation.max_iterations"),
+            default_toolsets: config.list("delegation.default_toolsets"),
+            max_concurrent_children: config.count("delegation.max_concurrent_children").max(1),
+            max_spawn_depth: config.count("delegation.max_spawn_depth"),
+        }
+    }
+}
+
+/// Snapshots before file changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointSettings {
+    pub enabled: bool,
+    pub max_snapshots: usize,
+}
+
+impl CheckpointSettings {
+    pub fn from_config(config: &Config) -> Self {
+        Self {
+            enabled: config.flag("checkpoints.enabled"),
+            max_snapshots: config.count("checkpoints.max_snapshots"),
+        }
+    }
+}
+
+/// Spending caps in US dollars; `None` is no cap.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BudgetSettings {
+    pub per_turn_usd: Option<f64>,
+    pub per_day_usd: Option<f64>,
+    pub per_job_usd: Option<f64>,
+}
+
+impl BudgetSettings {
+    pub fn from_config(config: &Config) -> Self {
+        let cap = |key: &str| config.number(&format!("budget.{key}")).filter(|value| *value >= 0.0);
+        Self {
+            per_turn_usd: cap("per_turn_usd"),
+            per_day_usd: cap("per_day_usd"),
+            per_job_usd: cap("per_job_usd"),
+        }
+    }
+}
+
+/// How a side task reaches its model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuxiliaryTask {
+    pub provider: String,
+    pub model: Option<String>,
+    pub base_url: Option<String>,
+    pub api_key: Option<Secret>,
+    pub timeout: Duration,
+}
+
+impl AuxiliaryTask {
+    /// Variables `AUXILIARY_{TASK}_…` and `CONTEXT_{TASK}_…` first, then `auxiliary.{task}`; for compression also the
+    /// older `compression.summary_…`.
+    pub fn resolve(config: &Config, env: &Env, task: &str) -> Self {
+        let upper = task.to_uppercase();
+        let field = |name: &str| {
+            let variable = name.to_uppercase();
+            let from_env = [format!("AUXILIARY_{upper}_{variable}"), format!("CONTEXT_{upper}_{variable}")]
+                .iter()
+                .find_map(|name| env.get(name).map(str::to_owned));
+            let said = |text: &String| !(name == "provider" && text == "auto");
+            from_env
+                .or_else(|| config.text_if_any(&format!("auxiliary.{task}.{name}")).filter(said))
+                .or_else(|| {
+                    if task == "compression" {
+                        config.text_if_any(&format!("compression.summary_{name}"))
+                    } else {
+                        None
+                    }
+                })
+                .filter(said)
+        };
+        let seconds = config
+            .number(&format!("auxiliary.{task}.timeout"))
+            .filter(|seconds| *seconds > 0.0)
+            .unwrap_or(if task == "compression" { 120.0 } else { 30.0 });
+        Self {
+            provider: field("provider").unwrap_or_else(|| "auto".to_owned()),
+            model: field("model"),
+            base_url: field("base_url").map(|url| url.trim_end_matches('/').to_owned()),
+            api_key: field("api_key").map(Secret::new),
+            timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(30)),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What people see, and what needs their consent.
+
+use std::time::Duration;
+
+use crate::{Config, Env, precedence};
+
+/// Which tool calls are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolProgress {
+    Off,
+    New,
+    All,
+    Verbose,
+}
+
+/// The terminal program's screen.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per key of the section")]
+pub struct DisplaySettings {
+    pub compact: bool,
+    pub personality: Option<String>,
+    pub resume_display: String,
+    pub busy_input_mode: String,
+    pub bell_on_complete: bool,
+    pub show_reasoning: bool,
+    /// T41-2: on when the file says nothing.
+    pub streaming: bool,
+    pub show_cost: bool,
+    pub skin: String,
+    pub tool_progress: ToolProgress,
+    pub tool_progress_command: bool,
+    pub theme_mode: String,
+    pub background_process_notifications: String,
+}
+
+impl DisplaySettings {
+    pub fn resolve(config: &Config, env: &Env) -> Self {
+        Self {
+            compact: config.flag("display.compact"),
+            personality: config.text_if_any("display.personality"),
+            resume_display: config.text("display.resume_display"),
+            busy_input_mode: config.text("display.busy_input_mode"),
+            bell_on_complete: config.flag("display.bell_on_complete"),
+            show_reasoning: config.flag("display.show_reasoning"),
+            streaming: config.flag("display.streaming"),
+            show_cost: config.flag("display.show_cost"),
+            skin: config.text("display.skin"),
+            tool_progress: match precedence::tool_progress(config, env).as_str() {
+                "off" => ToolProgress::Off,
+                "new" => ToolProgress::New,
+                "verbose" => ToolProgress::Verbose,
+                _ => ToolProgress::All,
+            },
+            tool_progress_command: config.flag("display.tool_progress_command"),
+            theme_mode: config.text("display.theme_mode"),
+            background_process_notifications: precedence::background_notifications(config, env),
+        }
+    }
+}
+
+/// Who decides about dangerous commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalMode {
+    Manual,
+    Smart,
+    Off,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    pub mode: ApprovalMode,
+    pub timeout: Duration,
+    /// Permanent approvals.
+    pub allowlist: Vec<String>,
+    pub deny: Vec<String>,
+}
+
+impl ApprovalSettings {
+    pub fn from_config(config: &Config) -> Self {
+        let seconds = config.number("approvals.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(60.0);
+        Self {
+            mode: match config.text("approvals.mode").as_str() {
+                "off" => ApprovalMode::Off,
+                "smart" => ApprovalMode::Smart,
+                _ => ApprovalMode::Manual,
+            },
+            timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(1)),
+            allowlist: config.list("command_allowlist"),
+            deny: config.list("approvals.deny"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per key of the section")]
+pub struct SecuritySettings {
+    pub redact_secrets: bool,
+    pub redact_pii: bool,
+    pub tirith_enabled: bool,
+    pub tirith_path: String,
+    pub tirith_timeout: Duration,
+    pub tirith_fail_open: bool,
+    pub blocklist_enabled: bool,
+    pub blocked_domains: Vec<String>,
+    pub blocklist_files: Vec<String>,
+    pub allow_private_urls: bool,
+}
+
+impl SecuritySettings {
+    /// `TIRITH_*` override the file. The file's `redact_secrets` beats `HERMES_REDACT_SECRETS`; resolve it once at
+    /// start, so that nothing the model does later can switch it off.
+    pub fn resolve(config: &Config, env: &Env) -> Self {
+        let flag = |name: &str, dotted: &str| env.bool(name).unwrap_or_else(|| config.flag(dotted));
+        let seconds = env.number("TIRITH_TIMEOUT").or_else(|| config.number("security.tirith_timeout"));
+        let from_file = config.is_user_set("security.redact_secrets");
+        Self {
+            redact_secrets: env
+                .bool("HERMES_REDACT_SECRETS")
+                .filter(|_| !from_file)
+                .unwrap_or_else(|| config.flag("security.redact_secrets")),
+            redact_pii: config.flag("privacy.redact_pii"),
+            tirith_enabled: flag("TIRITH_ENABLED", "security.tirith_enabled"),
+            tirith_path: env
+                .get("TIRITH_BIN")
+                .map_or_else(|| config.text("security.tirith_path"), str::to_owned),
+            tirith_timeout: seconds
+                .filter(|seconds| *seconds > 0.0)
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                .unwrap_or(Duration::from_secs(5)),
+            tirith_fail_open: flag("TIRITH_FAIL_OPEN", "security.tirith_fail_open"),
+            blocklist_enabled: config.flag("security.website_blocklist.enabled"),
+            blocked_domains: config.list("security.website_blocklist.domains"),
+            blocklist_files: config.list("security.website_blocklist.shared_files"),
+            allow_private_urls: config.flag("security.allow_private_urls"),
+        }
+    }
+}
+
+/// When a chat starts anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResetMode {
+    Both,
+    Daily,
+    Idle,
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionResetSettings {
+    pub mode: ResetMode,
+    /// 0 to 23.
+    pub at_hour: u8,
+    pub idle_minutes: u64,
+    pub notify: bool,
+    pub notify_exclude_platforms: Vec<String>,
+}
+
+impl SessionResetSettings {
+    /// Gateway settings: the environment comes first.
+    pub fn resolve(config: &Config, env: &Env) -> Self {
+        let hour = env.get("SESSION_RESET_HOUR").and_then(|text| text.trim().parse::<u8>().ok());
+        let idle = env.get("SESSION_IDLE_MINUTES").and_then(|text| text.trim().parse::<u64>().ok());
+        let in_day = |hour: &u8| *hour < 24;
+        Self {
+            mode: match config.text("session_reset.mode").as_str() {
+                "daily" => ResetMode::Daily,
+                "idle" => ResetMode::Idle,
+                "none" => ResetMode::None,
+                _ => ResetMode::Both,
+            },
+            at_hour: hour
+                .filter(in_day)
+                .or_else(|| u8::try_from(config.count("session_reset.at_hour")).ok().filter(in_day))
+                .unwrap_or(4),
+            idle_minutes: idle
+                .or_else(|| u64::try_from(config.count("session_reset.idle_minutes")).ok())
+                .filter(|minutes| *minutes > 0)
+                .unwrap_or(1440),
+            notify: config.flag("session_reset.notify"),
+            notify_exclude_platforms: config.list("session_reset.notify_exclude_platforms"),
+        }
+    }
+}
+
+/// Answers shown in chats while they are written; has nothing to do with `display.streaming`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamingSettings {
+    pub enabled: bool,
+    pub transport: String,
+    pub edit_interval: Duration,
+    pub buffer_threshold: usize,
+    pub cursor: String,
+}
+
+impl StreamingSettings {
+    pub fn from_config(config: &Config) -> Self {
+        let seconds =
+            config.number("streaming.edit_interval").filter(|seconds| *seconds >= 0.0).unwrap_or(0.3);
+        Self {
+            enabled: config.flag("streaming.enabled"),
+            transport: config.text("streaming.transport"),
+            edit_interval: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_millis(300)),
+            buffer_threshold: config.count("streaming.buffer_threshold"),
+            cursor: config.text("streaming.cursor"),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! MCP servers as configured.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Config;
+use crate::load::text_list;
+use crate::yaml::{Map, Value};
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub enum McpTransport {
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, String)> },
+    Http { url: String, headers: Vec<(String, String)>, oauth: bool },
+}
+
+/// Names only: variables and headers carry keys.
+impl fmt::Debug for McpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names =
+            |pairs: &[(String, String)]| pairs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        match self {
+            Self::Stdio { command, args, env } => {
+                write!(f, "Stdio {{ {command:?}, {} args, env {:?} }}", args.len(), names(env))
+            }
+            Self::Http { headers, oauth, .. } => {
+                write!(f, "Http {{ headers {:?}, oauth {oauth} }}", names(headers))
+            }
+        }
+    }
+}
+
+/// What a server may ask of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpSampling {
+    pub enabled: bool,
+    pub model: Option<String>,
+    pub max_tokens_cap: u64,
+    pub timeout: Duration,
+    pub max_rpm: u64,
+    pub allowed_models: Vec<String>,
+    pub max_tool_rounds: u64,
+    pub log_level: String,
+}
+
+/// One entry of `mcp_servers`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpServer {
+    pub name: String,
+    pub enabled: bool,
+    pub transport: McpTransport,
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
+    /// Wins over `exclude` when both are given.
+    pub include: Option<Vec<String>>,
+    pub exclude: Vec<String>,
+    pub resources: bool,
+    pub prompts: bool,
+    pub sampling: McpSampling,
+}
+
+impl McpServer {
+    /// Every entry that names a command or an address, in file order.
+    pub fn all(config: &Config) -> Vec<Self> {
+        config
+            .map("mcp_servers")
+            .iter()
+            .filter_map(|(name, value)| Self::read(name, value.as_map()?))
+            .collect()
+    }
+
+    fn read(name: &str, map: &Map) -> Option<Self> {
+        let empty = Map::new();
+        let section =
+            |key: &str| map.get(key).and_then(Value::as_map).cloned().unwrap_or_else(|| empty.clone());
+        let tools = section("tools");
+        Some(Self {
+            name: name.to_owned(),
+            enabled: flag(map, "enabled", true),
+            transport: transport(map)?,
+            timeout: seconds(map, "timeout", 120),
+            connect_timeout: seconds(map, "connect_timeout", 60),
+            include: tools.get("include").filter(|value| !value.is_null()).map(text_list),
+            exclude: tools.get("exclude").map(text_list).unwrap_or_default(),
+            resources: flag(&tools, "resources", true),
+            prompts: flag(&tools, "prompts", true),
+            sampling: sampling(&section("sampling")),
+        })
+    }
+}
+
+fn transport(map: &Map) -> Option<McpTransport> {
+    if let Some(url) = text(map, "url") {
+        let oauth = text(map, "auth").is_some_and(|auth| auth.eq_ignore_ascii_case("oauth"));
+        return Some(McpTransport::Http { url, headers: pairs(map, "headers"), oauth });
+    }
+    let command = text(map, "command")?;
+    let args = match map.get("args") {
+        // Blanks inside one argument are the user's; only lists are arguments.
+        Some(Value::Seq(items)) => items.iter().filter_map(Value::scalar_text).collect(),
+        Some(other) => other.scalar_text().filter(|text| !text.is_empty()).into_iter().collect(),
+        None => Vec::new(),
+    };
+    Some(McpTransport::Stdio { command, args, env: pairs(map, "env") })
+}
+
+fn sampling(map: &Map) -> McpSampling {
+    let count = |key: &str, default: u64| {
+        map.get(key).and_then(Value::scalar_text).and_then(|text| text.trim().parse().ok()).unwrap_or(default)
+    };
+    McpSampling {
+        enabled: flag(map, "enabled", true),
+        model: text(map, "model"),
+        max_tokens_cap: count("max_tokens_cap", 4096),
+        timeout: seconds(map, "timeout", 30),
+        max_rpm: count("max_rpm", 10),
+        allowed_models: map.get("allowed_models").map(text_list).unwrap_or_default(),
+        max_tool_rounds: count("max_tool_rounds", 5),
+        log_level: text(map, "log_level").unwrap_or_else(|| "info".to_owned()),
+    }
+}
+
+fn text(map: &Map, key: &str) -> Option<String> {
+    map.get(key)
+        .and_then(Value::scalar_text)
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+fn pairs(map: &Map, key: &str) -> Vec<(String, String)> {
+    let inner = map.get(key).and_then(Value::as_map);
+    inner
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter_map(|(name, value)| Some((name.to_owned(), value.scalar_text()?)))
+        .collect()
+}
+
+fn flag(map: &Map, key: &str, default: bool) -> bool {
+    map.get(key).and_then(Value::as_bool).unwrap_or(default)
+}
+
+fn seconds(map: &Map, key: &str, default: u64) -> Duration {
+    map.get(key)
+        .and_then(|value| value.as_float().or_else(|| value.scalar_text()?.trim().parse().ok()))
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .unwrap_or(Duration::from_secs(default))
+}

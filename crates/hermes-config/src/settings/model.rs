@@ -1,0 +1,201 @@
+//! Which model, where it is reached, and what stands in for it.
+
+use super::Secret;
+use crate::yaml::{Map, Value};
+use crate::{Config, Env, Surface, custom_slug, precedence};
+
+/// The main model as configured; finding credentials is the provider layer's work.
+#[derive(Debug, Clone)]
+pub struct ModelSettings {
+    pub model: String,
+    /// As requested: an id, an alias, a custom name, or `auto`.
+    pub provider: String,
+    pub base_url: Option<String>,
+    pub api_key: Option<Secret>,
+    pub api_mode: Option<String>,
+    pub context_length: Option<u64>,
+    pub max_tokens: Option<u64>,
+    pub custom_providers: Vec<CustomProvider>,
+    /// In the order to try.
+    pub fallbacks: Vec<FallbackModel>,
+    pub routing: ProviderRouting,
+    pub smart_routing: SmartRouting,
+}
+
+impl ModelSettings {
+    pub fn resolve(config: &Config, env: &Env, surface: Surface) -> Self {
+        let provider = precedence::provider(config, env, None);
+        Self {
+            model: precedence::model(config, env, surface, None),
+            base_url: precedence::base_url(config, &provider),
+            provider,
+            api_key: config.text_if_any("model.api_key").map(Secret::new),
+            api_mode: config.text_if_any("model.api_mode"),
+            context_length: positive(config, "model.context_length"),
+            max_tokens: positive(config, "model.max_tokens"),
+            custom_providers: CustomProvider::all(config),
+            fallbacks: FallbackModel::chain(config),
+            routing: ProviderRouting::from_config(config),
+            smart_routing: SmartRouting::from_config(config),
+        }
+    }
+
+    /// A custom provider by name, with or without `custom:`.
+    pub fn custom_provider(&self, name: &str) -> Option<&CustomProvider> {
+        let slug = custom_slug(name);
+        self.custom_providers.iter().find(|provider| custom_slug(&provider.name) == slug)
+    }
+}
+
+fn positive(config: &Config, dotted: &str) -> Option<u64> {
+    config.int(dotted).and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0)
+}
+
+fn text(map: &Map, key: &str) -> Option<String> {
+    map.get(key)
+        .and_then(Value::scalar_text)
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+/// An endpoint the user named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomProvider {
+    pub name: String,
+    pub base_url: String,
+    pub api_key: Option<Secret>,
+    /// Variable that holds the key; only the newer mapping form has it.
+    pub api_key_env: Option<String>,
+    pub api_mode: Option<String>,
+    pub model: Option<String>,
+    /// Context windows by model id.
+    pub context_lengths: Vec<(String, u64)>,
+}
+
+impl CustomProvider {
+    /// Both forms: the `providers` mapping first, then the `custom_providers` list; the first of a name counts.
+    pub fn all(config: &Config) -> Vec<Self> {
+        let mapped = config.map("providers");
+        let listed = config.get("custom_providers").unwrap_or_default();
+        let from_map = mapped.iter().filter_map(|(name, value)| Self::read(Some(name), value.as_map()?));
+        let from_list =
+            listed.as_seq().unwrap_or_default().iter().filter_map(|value| Self::read(None, value.as_map()?));
+        let mut found: Vec<Self> = Vec::new();
+        for provider in from_map.chain(from_list) {
+            if !found.iter().any(|other| custom_slug(&other.name) == custom_slug(&provider.name)) {
+                found.push(provider);
+            }
+        }
+        found
+    }
+
+    fn read(name: Option<&str>, map: &Map) -> Option<Self> {
+        let base_url = text(map, "base_url").or_else(|| text(map, "api")).or_else(|| text(map, "url"))?;
+        let models = map.get("models").and_then(Value::as_map);
+        let context_lengths = models
+            .into_iter()
+            .flat_map(Map::iter)
+            .filter_map(|(id, value)| {
+                let length = value.get("context_length")?.scalar_text()?.parse().ok()?;
+                Some((id.to_owned(), length))
+            })
+            .collect();
+        Some(Self {
+            name: text(map, "name").or_else(|| name.map(str::to_owned))?,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            api_key: text(map, "api_key").map(Secret::new),
+            api_key_env: text(map, "key_env").or_else(|| text(map, "api_key_env")),
+            api_mode: text(map, "api_mode"),
+            model: text(map, "model").or_else(|| text(map, "default_model")),
+            context_lengths,
+        })
+    }
+}
+
+/// A model to use when the main one fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FallbackModel {
+    pub provider: String,
+    pub model: String,
+    pub base_url: Option<String>,
+    pub api_key_env: Option<String>,
+}
+
+impl FallbackModel {
+    /// `fallback_providers` first, then `fallback_model`; entries without provider or model, and repeats, are left out.
+    pub fn chain(config: &Config) -> Vec<Self> {
+        let mut found: Vec<Self> = Vec::new();
+        for dotted in ["fallback_providers", "fallback_model"] {
+            let entries = match config.get(dotted) {
+                Some(Value::Seq(items)) => items,
+                Some(value @ Value::Map(_)) => vec![value],
+                _ => Vec::new(),
+            };
+            for entry in entries.iter().filter_map(|value| Self::read(value.as_map()?)) {
+                let same = |other: &Self| {
+                    (&other.provider, &other.model, &other.base_url)
+                        == (&entry.provider, &entry.model, &entry.base_url)
+                };
+                if !found.iter().any(same) {
+                    found.push(entry);
+                }
+            }
+        }
+        found
+    }
+
+    fn read(map: &Map) -> Option<Self> {
+        Some(Self {
+            provider: text(map, "provider")?,
+            model: text(map, "model")?,
+            base_url: text(map, "base_url"),
+            api_key_env: text(map, "api_key_env"),
+        })
+    }
+}
+
+/// What OpenRouter is asked to prefer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProviderRouting {
+    pub sort: Option<String>,
+    pub only: Vec<String>,
+    pub ignore: Vec<String>,
+    pub order: Vec<String>,
+    pub require_parameters: Option<bool>,
+    pub data_collection: Option<String>,
+}
+
+impl ProviderRouting {
+    pub fn from_config(config: &Config) -> Self {
+        Self {
+            sort: config.text_if_any("provider_routing.sort"),
+            only: config.list("provider_routing.only"),
+            ignore: config.list("provider_routing.ignore"),
+            order: config.list("provider_routing.order"),
+            require_parameters: config
+                .get("provider_routing.require_parameters")
+                .and_then(|value| value.as_bool()),
+            data_collection: config.text_if_any("provider_routing.data_collection"),
+        }
+    }
+}
+
+/// Short, simple turns to a cheaper model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmartRouting {
+    /// Absent when off, or when no cheap model is named.
+    pub cheap_model: Option<FallbackModel>,
+    pub max_simple_chars: usize,
+    pub max_simple_words: usize,
+}
+
+impl SmartRouting {
+    pub fn from_config(config: &Config) -> Self {
+        let cheap = FallbackModel::read(&config.map("smart_model_routing.cheap_model"));
+        Self {
+            cheap_model: cheap.filter(|_| config.flag("smart_model_routing.enabled")),
+            max_simple_chars: config.count("smart_model_routing.max_simple_chars"),
+            max_simple_words: config.count("smart_model_routing.max_simple_words"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where commands run.
+
+use std::time::Duration;
+
+use super::Secret;
+use crate::env::split_list;
+use crate::yaml::Value;
+use crate::{Config, Env};
+
+/// Whether local commands run inside the OS sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxMode {
+    /// Where the kernel can.
+    Auto,
+    /// Or not at all.
+    On,
+    Off,
+}
+
+/// The terminal section, or the `TERMINAL_*` variables where the file has no such section.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per key of the section")]
+pub struct TerminalSettings {
+    pub backend: String,
+    pub cwd: Option<String>,
+    pub timeout: Duration,
+    pub lifetime: Duration,
+    pub env_passthrough: Vec<String>,
+    pub credential_files: Vec<String>,
+    pub docker_image: String,
+    pub singularity_image: String,
+    pub modal_image: String,
+    pub daytona_image: String,
+    pub docker_forward_env: Vec<String>,
+    pub docker_volumes: Vec<String>,
+    pub docker_mount_cwd_to_workspace: bool,
+    pub docker_read_only: bool,
+    pub container_cpu: f64,
+    pub container_memory_mb: usize,
+    pub container_disk_mb: usize,
+    pub container_persistent: bool,
+    pub persistent_shell: bool,
+    pub sandbox_dir: Option<String>,
+    pub ssh_host: Option<String>,
+    pub ssh_user: Option<String>,
+    pub ssh_port: u16,
+    pub ssh_key: Option<String>,
+    pub sudo_password: Option<Secret>,
+    pub sandbox: SandboxMode,
+}
+
+impl TerminalSettings {
+    pub fn resolve(config: &Config, env: &Env) -> Self {
+        let read =
+            Reader { config, env, file_decides: matches!(config.raw().get("terminal"), Some(Value::Map(_))) };
+        Self {
+            backend: read
+                .text("backend", "TERMINAL_ENV")
+                .unwrap_or_else(|| "local".to_owned())
+                .to_lowercase(),
+            cwd: read.text("cwd", "TERMINAL_CWD").filter(|cwd| !matches!(cwd.as_str(), "." | "auto" | "cwd")),
+            timeout: read.seconds("timeout", "TERMINAL_TIMEOUT"),
+            lifetime: read.seconds("lifetime_seconds", "TERMINAL_LIFETIME_SECONDS"),
+            env_passthrough: config.list("terminal.env_passthrough"),
+            credential_files: config.list("terminal.credential_files"),
+            docker_image: read.text("docker_image", "TERMINAL_DOCKER_IMAGE").unwrap_or_default(),
+            singularity_image: read
+                .text("singularity_image", "TERMINAL_SINGULARITY_IMAGE")
+                .unwrap_or_default(),
+            modal_image: read.text("modal_image", "TERMINAL_MODAL_IMAGE").unwrap_or_default(),
+            daytona_image: read.text("daytona_image", "TERMINAL_DAYTONA_IMAGE").unwrap_or_default(),
+            docker_forward_env: read.list("docker_forward_env", "TERMINAL_DOCKER_FORWARD_ENV"),
+            docker_volumes: read.list("docker_volumes", "TERMINAL_DOCKER_VOLUMES"),
+            docker_mount_cwd_to_workspace: read
+                .flag("docker_mount_cwd_to_workspace", "TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE"),
+            docker_read_only: config.flag("terminal.docker_read_only"),
+            container_cpu: read
+                .number("container_cpu", "TERMINAL_CONTAINER_CPU")
+                .filter(|cpu| *cpu > 0.0)
+                .unwrap_or(1.0),
+            container_memory_mb: read.count("container_memory", "TERMINAL_CONTAINER_MEMORY"),
+            container_disk_mb: read.count("container_disk", "TERMINAL_CONTAINER_DISK"),
+            container_persistent: read.flag("container_persistent", "TERMINAL_CONTAINER_PERSISTENT"),
+            persistent_shell: read.flag("persistent_shell", "TERMINAL_PERSISTENT_SHELL"),
+            sandbox_dir: read.text("sandbox_dir", "TERMINAL_SANDBOX_DIR"),
+            ssh_host: read.text("ssh_host", "TERMINAL_SSH_HOST"),
+            ssh_user: read.text("ssh_user", "TERMINAL_SSH_USER"),
+            ssh_port: read
+                .number("ssh_port", "TERMINAL_SSH_PORT")
+                .and_then(|port| format!("{port}").parse().ok())
+                .unwrap_or(22),
+            ssh_key: read.text("ssh_key", "TERMINAL_SSH_KEY"),
+            sudo_password: read.text("sudo_password", "SUDO_PASSWORD").map(Secret::new),
+            sandbox: match config.text("terminal.sandbox").as_str() {
+                "on" => SandboxMode::On,
+                "off" => SandboxMode::Off,
+                _ => SandboxMode::Auto,
+            },
+        }
+    }
+}
+
+/// T41-12: with a terminal section the file decides about every key; without one, variables beat defaults.
+struct Reader<'a> {
+    config: &'a Config,
+    env: &'a Env,
+    file_decides: bool,
+}
+
+impl Reader<'_> {
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, key: &str, name: &str) -> Option<String> {
+        let from_file = || self.config.text_if_any(&format!("terminal.{key}"));
+        let from_env = || self.variable(name).map(str::to_owned);
+        if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) }
+    }
+
+    fn number(&self, key: &str, name: &str) -> Option<f64> {
+        let from_file = || self.config.number(&format!("terminal.{key}"));
+        let from_env = || self.env.number(name);
+        if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) }
+    }
+
+    fn count(&self, key: &str, name: &str) -> usize {
+        let from_env = self.variable(name).and_then(|text| text.parse().ok()).filter(|_| !self.file_decides);
+        from_env.unwrap_or_else(|| self.config.count(&format!("terminal.{key}")))
+    }
+
+    fn seconds(&self, key: &str, name: &str) -> Duration {
+        let default =
+            || crate::keys::default_of(&format!("terminal.{key}")).and_then(|value| value.as_float());
+        self.number(key, name)
+            .filter(|seconds| *seconds > 0.0)
+            .or_else(default)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .unwrap_or(Duration::from_mins(3))
+    }
+
+    fn flag(&self, key: &str, name: &str) -> bool {
+        self.env
+            .bool(name)
+            .filter(|_| !self.file_decides)
+            .unwrap_or_else(|| self.config.flag(&format!("terminal.{key}")))
+    }
+
+    /// Variables hold lists as JSON, or as a comma list.
+    fn list(&self, key: &str, name: &str) -> Vec<String> {
+        match self.variable(name).filter(|_| !self.file_decides) {
+            Some(text) => serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| split_list(text)),
+            None => self.config.list(&format!("terminal.{key}")),
+        }
+    }
+}

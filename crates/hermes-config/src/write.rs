@@ -1,0 +1,91 @@
+//! Replaces a file in one step, privately, and durably.
+//!
+//! Readers see the old text or the new one, never a part. A link stays a link: its target is replaced. On any error
+//! the old file is as it was and no temporary file is left.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::lock::random;
+use crate::{Error, Result};
+
+/// Links followed before giving up, as the kernel does.
+const MAX_LINKS: usize = 40;
+
+/// Writes `bytes` to `path` with mode 0600.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let target = follow_links(path).map_err(|source| Error::unwritable(path, source))?;
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = target.with_file_name(format!("{name}.tmp.{}.{:016x}", std::process::id(), random()));
+    let written = write_new(&temporary, bytes).and_then(|()| match fs::rename(&temporary, &target) {
+        // A single file mounted into a container cannot be renamed over; the content is safe in the temporary file
+        // until the target holds it.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            overwrite(&target, bytes)?;
+            fs::remove_file(&temporary)
+        }
+        other => other,
+    });
+    if let Err(source) = written {
+        // The first error is the one to report; the temporary file may not even exist.
+        if let Err(error) = fs::remove_file(&temporary)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %temporary.display(), %error, "cannot remove a temporary file");
+        }
+        return Err(Error::unwritable(path, source));
+    }
+    sync_folder(&target);
+    Ok(())
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// The rename itself must survive a power cut; a file system that cannot say so is no reason to fail.
+fn sync_folder(target: &Path) {
+    let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+        tracing::debug!(path = %folder.display(), %error, "cannot sync the folder");
+    }
+}
+
+/// Where a link finally points, existing or not.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    let mut here = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::symlink_metadata(&here) {
+            Ok(meta) if meta.file_type().is_symlink() => {
+                let next = fs::read_link(&here)?;
+                here = match here.parent() {
+                    Some(parent) if next.is_relative() => parent.join(next),
+                    _ => next,
+                };
+            }
+            Ok(meta) if meta.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(here),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// The file's bytes; `None` when there is no such file.
+pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::unreadable(path, source)),
+    }
+}

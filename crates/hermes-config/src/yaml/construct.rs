@@ -1,0 +1,199 @@
+//! The source tree becomes a value: scalars resolved, aliases copied, `<<` merged, the last of equal keys kept.
+
+use std::collections::HashMap;
+
+use super::node::{Content, Document, Node, Pair, Style};
+use super::scalar::{is_null, read_bool, read_float, read_int, resolve};
+use super::{Entry, Map, Value, YamlError};
+
+/// Bounds on what aliases may expand to: ample for settings, far below what would exhaust memory.
+const MAX_NODES: usize = 200_000;
+const MAX_TEXT: usize = 32 * 1024 * 1024;
+const MAX_DEPTH: usize = 200;
+
+pub(super) fn construct(document: &Document<'_>) -> Result<Value, YamlError> {
+    let Some(root) = &document.root else {
+        return Ok(Value::Null);
+    };
+    Constructor::new(root).value(root, 0)
+}
+
+/// Builds the value of any node of one document.
+pub(super) struct Constructor<'doc> {
+    anchors: HashMap<usize, &'doc Node>,
+    /// Anchors being expanded right now; meeting one again means a value that contains itself.
+    open: Vec<usize>,
+    nodes: usize,
+    text: usize,
+}
+
+impl<'doc> Constructor<'doc> {
+    pub(super) fn new(root: &'doc Node) -> Self {
+        let mut anchors = HashMap::new();
+        collect_anchors(root, &mut anchors);
+        Self { anchors, open: Vec::new(), nodes: 0, text: 0 }
+    }
+
+    pub(super) fn value(&mut self, node: &'doc Node, depth: usize) -> Result<Value, YamlError> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES || self.text > MAX_TEXT || depth > MAX_DEPTH {
+            return Err(fail(node, "aliases expand to too much data"));
+        }
+        match &node.content {
+            Content::Alias(target) => self.alias(node, *target, depth),
+            Content::Scalar { text, style, .. } => {
+                self.text += text.len();
+                scalar(node, text, *style)
+            }
+            Content::Seq { items, .. } => {
+                let items: Result<Vec<Value>, YamlError> =
+                    items.iter().map(|item| self.value(&item.node, depth + 1)).collect();
+                check_collection_tag(node, &["seq", "omap", "pairs"])?;
+                items.map(Value::Seq)
+            }
+            Content::Map { pairs, .. } => {
+                check_collection_tag(node, &["map", "set"])?;
+                self.mapping(pairs, depth).map(Value::Map)
+            }
+        }
+    }
+
+    fn alias(&mut self, node: &'doc Node, target: usize, depth: usize) -> Result<Value, YamlError> {
+        let anchored =
+            self.anchors.get(&target).copied().ok_or_else(|| fail(node, "an alias without its anchor"))?;
+        if self.open.contains(&target) {
+            return Err(fail(node, "a value contains itself"));
+        }
+        self.open.push(target);
+        let value = self.value(anchored, depth + 1);
+        self.open.pop();
+        value
+    }
+
+    fn mapping(&mut self, pairs: &'doc [Pair], depth: usize) -> Result<Map, YamlError> {
+        let mut entries: Vec<Entry> = Vec::with_capacity(pairs.len());
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
+        let mut merged: Vec<Entry> = Vec::new();
+        for pair in pairs {
+            if is_merge_key(&pair.key) {
+                let source = self.value(&pair.value, depth + 1)?;
+                collect_merge(&pair.value, source, &mut merged)?;
+                continue;
+            }
+            let (key, typed_key) = self.key(&pair.key, depth)?;
+            let value = self.value(&pair.value, depth + 1)?;
+            if let Some(entry) = places.get(&key).and_then(|place| entries.get_mut(*place)) {
+                entry.value = value;
+            } else {
+                places.insert(key.clone(), entries.len());
+                entries.push(Entry { key, value, typed_key });
+            }
+        }
+        for entry in merged {
+            if !places.contains_key(&entry.key) {
+                places.insert(entry.key.clone(), entries.len());
+                entries.push(entry);
+            }
+        }
+        Ok(Map::from_distinct(entries))
+    }
+
+    /// A key is looked up by its spelling, so that `123` and `on` can be addressed like any other.
+    fn key(&mut self, node: &'doc Node, depth: usize) -> Result<(String, bool), YamlError> {
+        match &node.content {
+            Content::Scalar { text, style, .. } => {
+                let typed = *style == Style::Plain && !matches!(resolve(text), Value::Str(_));
+                Ok((text.clone(), typed || *style == Style::Empty))
+            }
+            Content::Alias(_) => {
+                let value = self.value(node, depth + 1)?;
+                value
+                    .scalar_text()
+                    .map(|text| (text, false))
+                    .ok_or_else(|| fail(node, "a key must be a simple value"))
+            }
+            _ => Err(fail(node, "a key must be a simple value")),
+        }
+    }
+}
+
+fn collect_anchors<'doc>(node: &'doc Node, anchors: &mut HashMap<usize, &'doc Node>) {
+    if let Some(anchor) = node.anchor {
+        anchors.insert(anchor, node);
+    }
+    match &node.content {
+        Content::Seq { items, .. } => items.iter().for_each(|item| collect_anchors(&item.node, anchors)),
+        Content::Map { pairs, .. } => {
+            for pair in pairs {
+                collect_anchors(&pair.key, anchors);
+                collect_anchors(&pair.value, anchors);
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn is_merge_key(key: &Node) -> bool {
+    matches!(&key.content, Content::Scalar { text, style: Style::Plain, .. } if text == "<<")
+        && key.tag.is_none()
+}
+
+/// Earlier sources of a merge win over later ones.
+fn collect_merge(node: &Node, source: Value, merged: &mut Vec<Entry>) -> Result<(), YamlError> {
+    let maps = match source {
+        Value::Map(map) => vec![map],
+        Value::Seq(items) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::Map(map) => Ok(map),
+                _ => Err(fail(node, "only mappings can be merged with <<")),
+            })
+            .collect::<Result<_, _>>()?,
+        _ => return Err(fail(node, "only mappings can be merged with <<")),
+    };
+    merged.extend(maps.iter().flat_map(|map| map.entries().iter().cloned()));
+    Ok(())
+}
+
+fn scalar(node: &Node, text: &str, style: Style) -> Result<Value, YamlError> {
+    let Some(tag) = &node.tag else {
+        return Ok(match style {
+            Style::Empty => Value::Null,
+            Style::Plain => resolve(text),
+            Style::Quoted | Style::Block => Value::Str(text.to_owned()),
+        });
+    };
+    let bad = || fail(node, "the value does not fit its tag");
+    match core_tag(tag) {
+        Some("str" | "binary" | "timestamp" | "value") => Ok(Value::Str(text.to_owned())),
+        Some("null") if is_null(text) => Ok(Value::Null),
+        Some("bool") => read_bool(text).map(Value::Bool).ok_or_else(bad),
+        Some("int") => read_int(text).ok_or_else(bad),
+        Some("float") => read_float(text)
+            .or_else(|| read_int(text).and_then(|value| value.as_float()))
+            .map(Value::Float)
+            .ok_or_else(bad),
+        Some("map") if text.is_empty() => Ok(Value::Map(Map::new())),
+        Some("seq") if text.is_empty() => Ok(Value::Seq(Vec::new())),
+        Some("null") => Err(bad()),
+        _ if tag == "!" => Ok(Value::Str(text.to_owned())),
+        _ => Err(fail(node, &format!("unknown tag {tag}"))),
+    }
+}
+
+/// The short name of a tag of YAML's own.
+fn core_tag(tag: &str) -> Option<&str> {
+    tag.strip_prefix("tag:yaml.org,2002:").or_else(|| tag.strip_prefix("!!"))
+}
+
+fn check_collection_tag(node: &Node, allowed: &[&str]) -> Result<(), YamlError> {
+    match &node.tag {
+        None => Ok(()),
+        Some(tag) if tag == "!" || core_tag(tag).is_some_and(|name| allowed.contains(&name)) => Ok(()),
+        Some(tag) => Err(fail(node, &format!("unknown tag {tag}"))),
+    }
+}
+
+fn fail(node: &Node, problem: &str) -> YamlError {
+    YamlError { line: node.line, column: node.column, problem: problem.to_owned() }
+}

@@ -1,0 +1,120 @@
+//! Takes an entry out of a mapping or list.
+
+use std::ops::Range;
+
+use super::insert::behind_blank_lines;
+use super::locate::{Place, last_step};
+use super::replace::one_line;
+use super::splice::{Plan, delete, line_start, next_line, starts_line};
+use crate::yaml::node::{Content, Document, Form, Item, Node, Pair};
+
+pub(super) fn plans(document: &Document<'_>, root: &Node, path: &[String]) -> Vec<Plan> {
+    let Some((last, parents)) = path.split_last() else {
+        return Vec::new();
+    };
+    let mut node = root;
+    let mut place = Place::Root;
+    for segment in parents {
+        let Some((child, step)) = last_step(node, segment) else {
+            return Vec::new();
+        };
+        node = child;
+        place = step;
+    }
+    let text = document.text;
+    let (form, spans, chosen) = match &node.content {
+        Content::Map { form, pairs } => {
+            let chosen: Vec<usize> = (0..pairs.len())
+                .filter(|index| pairs.get(*index).and_then(|pair| pair.key.scalar_text()) == Some(last))
+                .collect();
+            (*form, pairs.iter().map(pair_span).collect::<Vec<_>>(), chosen)
+        }
+        Content::Seq { form, items } => {
+            let index = last.parse::<usize>().ok().filter(|index| *index < items.len());
+            (*form, items.iter().map(item_span).collect::<Vec<_>>(), index.into_iter().collect())
+        }
+        _ => return Vec::new(),
+    };
+    if chosen.is_empty() {
+        return Vec::new();
+    }
+    if chosen.len() == spans.len() {
+        return vec![emptied(text, node, place, form, &spans)];
+    }
+    [Tail::AsBefore, Tail::LastBreakKept, Tail::BlankLinesToo]
+        .into_iter()
+        .map(|tail| {
+            chosen
+                .iter()
+                .filter_map(|index| entry_range(text, form, &spans, *index, tail))
+                .map(delete)
+                .collect()
+        })
+        .collect()
+}
+
+/// What goes with a removed entry. A block scalar above it may swallow what is left behind, so there are further
+/// choices after the tidiest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// A file without a last line break keeps none.
+    AsBefore,
+    /// The break before the entry stays, even at the end of such a file.
+    LastBreakKept,
+    /// Blank lines below the entry go as well.
+    BlankLinesToo,
+}
+
+fn pair_span(pair: &Pair) -> Range<usize> {
+    pair.start()..pair.end()
+}
+
+fn item_span(item: &Item) -> Range<usize> {
+    item.dash.unwrap_or(item.node.span.start)..item.end()
+}
+
+/// The collection loses its last entry.
+fn emptied(text: &str, node: &Node, place: Place<'_>, form: Form, spans: &[Range<usize>]) -> Plan {
+    let whole = spans.first().map_or(0, |span| span.start)..spans.last().map_or(0, |span| span.end);
+    if form == Form::Flow {
+        return vec![delete(whole)];
+    }
+    if matches!(place, Place::Root) {
+        return vec![delete(line_start(text, whole.start)..next_line(text, whole.end))];
+    }
+    let empty = if matches!(node.content, Content::Map { .. }) { "{}" } else { "[]" };
+    one_line(text, node, place, empty)
+}
+
+/// The bytes of one of several entries, with the separator that goes with it.
+fn entry_range(
+    text: &str,
+    form: Form,
+    spans: &[Range<usize>],
+    index: usize,
+    tail: Tail,
+) -> Option<Range<usize>> {
+    let span = spans.get(index)?;
+    let following = spans.get(index + 1).map(|next| next.start);
+    if form == Form::Flow {
+        return match following {
+            Some(next) => Some(span.start..next),
+            None => Some(spans.get(index.checked_sub(1)?)?.end..span.end),
+        };
+    }
+    if !starts_line(text, span.start) {
+        // The first entry of a mapping that begins behind a dash: the second takes its place.
+        return following.map(|next| span.start..next);
+    }
+    let start = line_start(text, span.start);
+    let end = match tail {
+        Tail::BlankLinesToo => behind_blank_lines(text, span.end),
+        _ => next_line(text, span.end),
+    };
+    if end == text.len() && !text.ends_with('\n') && tail == Tail::AsBefore {
+        let before = text.get(..start).unwrap_or_default();
+        let cut = before.strip_suffix('\n').map_or(before, |rest| rest.strip_suffix('\r').unwrap_or(rest));
+        return Some(cut.len()..end);
+    }
+    Some(start..end)
+}

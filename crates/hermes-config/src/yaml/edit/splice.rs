@@ -1,0 +1,78 @@
+//! Replacements on a text, and where its lines begin and end.
+
+use std::ops::Range;
+
+use crate::yaml::compose::byte_at;
+
+/// Bytes to replace and what to put there.
+#[derive(Debug, Clone)]
+pub(super) struct Splice {
+    range: Range<usize>,
+    text: String,
+}
+
+/// Splices that together make one change, in any order, not overlapping.
+pub(super) type Plan = Vec<Splice>;
+
+pub(super) fn replace(range: Range<usize>, text: impl Into<String>) -> Splice {
+    Splice { range, text: text.into() }
+}
+
+pub(super) fn insert(at: usize, text: impl Into<String>) -> Splice {
+    replace(at..at, text)
+}
+
+pub(super) fn delete(range: Range<usize>) -> Splice {
+    replace(range, "")
+}
+
+/// `None` when the splices overlap or cut through a character.
+pub(super) fn apply(text: &str, mut plan: Plan) -> Option<String> {
+    plan.sort_by_key(|splice| (splice.range.start, splice.range.end));
+    let mut out =
+        String::with_capacity(text.len() + plan.iter().map(|splice| splice.text.len()).sum::<usize>());
+    let mut at = 0;
+    for splice in plan {
+        out.push_str(text.get(at..splice.range.start)?);
+        out.push_str(&splice.text);
+        at = splice.range.end;
+    }
+    out.push_str(text.get(at..)?);
+    Some(out)
+}
+
+/// The line break the file uses.
+pub(super) fn line_break(text: &str) -> &'static str {
+    match text.find('\n') {
+        Some(at) if at > 0 && byte_at(text, at - 1) == Some(b'\r') => "\r\n",
+        _ => "\n",
+    }
+}
+
+/// Where the line holding `at` begins.
+pub(super) fn line_start(text: &str, at: usize) -> usize {
+    text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
+}
+
+/// Where the line holding `at` ends, before its break.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    let end = at + rest.find('\n').unwrap_or(rest.len());
+    if end > at && byte_at(text, end - 1) == Some(b'\r') { end - 1 } else { end }
+}
+
+/// Where the line after the one holding `at` begins; the end of the text when there is none.
+pub(super) fn next_line(text: &str, at: usize) -> usize {
+    text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |newline| at + newline + 1)
+}
+
+/// Whether only blanks stand before `at` on its line.
+pub(super) fn starts_line(text: &str, at: usize) -> bool {
+    let before = text.get(line_start(text, at)..at).unwrap_or_default();
+    before.trim_start_matches('\u{feff}').chars().all(|c| c == ' ')
+}
+
+/// Lines joined by the file's own break.
+pub(super) fn join(lines: &[String], text: &str) -> String {
+    lines.join(line_break(text))
+}

@@ -1,0 +1,106 @@
+//! Writes value trees: one line inside flow, indented lines in block.
+//!
+//! Every scalar is one line, so a caller may splice it anywhere a scalar may stand.
+
+use super::scalar::{float_text, is_plain_syntax, quote};
+use super::{Entry, Value};
+
+/// How a file indents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Indent {
+    /// Columns a mapping adds below its parent.
+    pub(crate) step: usize,
+    /// Columns a list adds below its key; the incumbent's writer uses none.
+    pub(crate) list: usize,
+}
+
+impl Default for Indent {
+    fn default() -> Self {
+        Self { step: 2, list: 0 }
+    }
+}
+
+/// The tree as block lines, each ended by `\n`, in the shape the incumbent's writer gives.
+pub fn emit_block(value: &Value) -> String {
+    let mut lines = Vec::new();
+    push_lines(value, 0, Indent::default(), &mut lines);
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+/// The tree on one line, collections in flow form.
+pub fn emit_inline(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => float_text(*value),
+        Value::Str(text) => quote(text),
+        Value::Seq(items) => format!("[{}]", items.iter().map(emit_inline).collect::<Vec<_>>().join(", ")),
+        Value::Map(map) => {
+            let pairs: Vec<String> = map
+                .entries()
+                .iter()
+                .map(|entry| format!("{}: {}", emit_key(entry), emit_inline(&entry.value)))
+                .collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+    }
+}
+
+fn emit_key(entry: &Entry) -> String {
+    if entry.typed_key && is_plain_syntax(&entry.key) { entry.key.clone() } else { quote(&entry.key) }
+}
+
+/// Whether a value fits behind its key on the same line in block style.
+pub(crate) fn is_one_line(value: &Value) -> bool {
+    match value {
+        Value::Seq(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => true,
+    }
+}
+
+/// Appends the value as block lines starting at column `column`, without line ends.
+pub(crate) fn push_lines(value: &Value, column: usize, indent: Indent, lines: &mut Vec<String>) {
+    let pad = " ".repeat(column);
+    match value {
+        Value::Map(map) if !map.is_empty() => {
+            for entry in map.entries() {
+                push_entry(&emit_key(entry), &entry.value, column, indent, lines);
+            }
+        }
+        Value::Seq(items) if !items.is_empty() => {
+            for item in items {
+                if is_one_line(item) {
+                    lines.push(format!("{pad}- {}", emit_inline(item)));
+                    continue;
+                }
+                let first = lines.len();
+                push_lines(item, column + 2, indent, lines);
+                // The item's first line starts right behind its dash.
+                if let Some(line) = lines.get_mut(first) {
+                    *line = format!("{pad}- {}", line.trim_start_matches(' '));
+                }
+            }
+        }
+        other => lines.push(format!("{pad}{}", emit_inline(other))),
+    }
+}
+
+/// Appends `key: value` as block lines at `column`.
+pub(crate) fn push_entry(key: &str, value: &Value, column: usize, indent: Indent, lines: &mut Vec<String>) {
+    let pad = " ".repeat(column);
+    if is_one_line(value) {
+        lines.push(format!("{pad}{key}: {}", emit_inline(value)));
+        return;
+    }
+    lines.push(format!("{pad}{key}:"));
+    push_lines(value, column + child_indent(value, indent), indent, lines);
+}
+
+/// How far below its key a collection starts.
+pub(crate) fn child_indent(value: &Value, indent: Indent) -> usize {
+    if matches!(value, Value::Seq(_)) { indent.list } else { indent.step }
+}

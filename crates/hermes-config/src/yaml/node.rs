@@ -1,0 +1,113 @@
+//! The source tree: what stands where in a text.
+
+use std::ops::Range;
+
+/// How a scalar was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Nothing was written; YAML supplies a null.
+    Empty,
+    Plain,
+    Quoted,
+    /// `|` or `>`, with the byte range of the header (indicator and its digits and signs).
+    Block,
+}
+
+/// How a collection was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One entry per line, starting at this column.
+    Block { column: usize },
+    /// Between braces or brackets.
+    Flow,
+    /// The one-pair mapping `[a: 1]`, which has no delimiters of its own.
+    Pair,
+}
+
+/// A node with the bytes it occupies, properties (`&anchor`, `!tag`) included.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// For [`Style::Empty`] without properties, the empty range where a value would go.
+    pub(super) span: Range<usize>,
+    pub(super) anchor: Option<usize>,
+    pub(super) tag: Option<String>,
+    pub(super) content: Content,
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    Scalar {
+        text: String,
+        style: Style,
+        /// The `|-` of a block scalar; empty otherwise.
+        header: Range<usize>,
+    },
+    Alias(usize),
+    Seq {
+        form: Form,
+        items: Vec<Item>,
+    },
+    Map {
+        form: Form,
+        pairs: Vec<Pair>,
+    },
+}
+
+/// A list entry and, in block form, where its dash is.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) dash: Option<usize>,
+    pub(super) node: Node,
+}
+
+/// A mapping entry and where its colon is, when it has one we could find.
+#[derive(Debug, Clone)]
+pub(super) struct Pair {
+    pub(super) key: Node,
+    pub(super) colon: Option<usize>,
+    pub(super) value: Node,
+}
+
+impl Pair {
+    /// First byte of the entry.
+    pub(super) fn start(&self) -> usize {
+        self.key.span.start
+    }
+
+    /// One past the last byte of the entry.
+    pub(super) fn end(&self) -> usize {
+        let behind_colon = self.colon.map_or(self.key.span.end, |colon| colon + 1);
+        self.value.span.end.max(behind_colon)
+    }
+}
+
+impl Item {
+    pub(super) fn end(&self) -> usize {
+        self.node.span.end.max(self.dash.map_or(0, |dash| dash + 1))
+    }
+}
+
+impl Node {
+    /// The key text when this node is a scalar.
+    pub(super) fn scalar_text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.content, Content::Scalar { style: Style::Empty, .. })
+    }
+}
+
+/// A text with its tree; `root` is absent when the text holds no document.
+#[derive(Debug)]
+pub(super) struct Document<'text> {
+    pub(super) text: &'text str,
+    pub(super) root: Option<Node>,
+    /// Where the document's content may begin: behind a byte-order mark, directives and `---`.
+    pub(super) body: usize,
+}

@@ -1,0 +1,325 @@
+//! Loading rules, precedence and typed settings.
+
+use std::fs;
+use std::time::Duration;
+
+use hermes_config::precedence::{self, base_url, max_iterations, model, provider};
+use hermes_config::settings::{
+    ApprovalMode, AuxiliaryTask, McpChoice, McpServer, McpTransport, PlatformToolsets, SandboxMode,
+    TerminalSettings, ToolProgress, ToolsetMode,
+};
+use hermes_config::yaml::Value;
+use hermes_config::{FileState, Home, Settings, Surface};
+
+use crate::support::{TempHome, config, env};
+
+#[test]
+fn rule_1_missing_empty_and_listlike_files_mean_defaults() {
+    let temp = TempHome::new();
+    let loaded = temp.load(&env(&[]));
+    assert_eq!(loaded.state(), FileState::Missing);
+    assert!(loaded.warnings().is_empty());
+    assert!(!temp.home.config().exists(), "loading writes nothing");
+    for text in ["", "# nothing\n", "---\n"] {
+        assert_eq!(config(text, &[]).count("agent.max_turns"), 60);
+    }
+    let list = config("- a\n- b\n", &[]);
+    assert_eq!(list.count("agent.max_turns"), 60);
+    assert!(list.warnings()[0].text.contains("config.yaml"));
+}
+
+#[test]
+fn rule_2_mappings_merge_and_the_rest_replaces() {
+    let loaded =
+        config("agent: {max_turns: 90, custom: x}\ntoolsets: []\ncompression: {threshold:}\nbrowser:\n", &[]);
+    assert_eq!(loaded.count("agent.max_turns"), 90);
+    assert!(!loaded.flag("agent.verbose"));
+    assert_eq!(loaded.merged().lookup("agent.custom"), Some(&Value::from("x")));
+    assert_eq!(loaded.merged().lookup("toolsets"), Some(&Value::Seq(vec![])));
+    assert_eq!(loaded.merged().lookup("compression.threshold"), Some(&Value::Null));
+    assert_eq!(loaded.number("compression.threshold"), Some(0.85), "null reads as the default");
+    assert_eq!(loaded.count("browser.inactivity_timeout"), 120);
+}
+
+#[test]
+fn rule_3_a_broken_file_is_named_and_left_alone() {
+    let text = "agent:\n  max_turns: 5\n bad: [\n";
+    let temp = TempHome::with_config(text);
+    let loaded = temp.load(&env(&[]));
+    assert_eq!(loaded.state(), FileState::Broken);
+    assert_eq!(loaded.count("agent.max_turns"), 60);
+    let warning = &loaded.warnings()[0].text;
+    assert!(warning.starts_with("Warning: Failed to load config: "), "{warning}");
+    for part in ["config.yaml", "line 3", "hermes config edit"] {
+        assert!(warning.contains(part), "{warning}");
+    }
+    assert_eq!(temp.config_text(), text);
+    fs::write(temp.home.config(), b"a: 1\nb: \xff\n").expect("write");
+    assert!(temp.load(&env(&[])).warnings()[0].text.contains("line 2"));
+}
+
+#[test]
+fn rule_4_variables_expand_in_values_only() {
+    let pairs = [("KEY", "sk-1"), ("EMPTY", "")];
+    for (text, expected) in [
+        ("${KEY}", "sk-1"),
+        ("a${KEY}b${KEY}", "ask-1bsk-1"),
+        ("${NOPE}", "${NOPE}"),
+        ("$KEY", "$KEY"),
+        ("${}", "${}"),
+        ("${KEY", "${KEY"),
+        ("${EMPTY}", ""),
+        ("${}${KEY}", "${}sk-1"),
+    ] {
+        assert_eq!(hermes_config::expand_text(text, &env(&pairs)), expected, "{text}");
+    }
+    let loaded = config("mcp_servers:\n  '${KEY}':\n    command: run\n    args: ['${KEY}', 5]\n", &pairs);
+    let servers = loaded.map("mcp_servers");
+    assert_eq!(servers.keys().collect::<Vec<_>>(), ["${KEY}"]);
+    assert_eq!(loaded.merged().at(["mcp_servers", "${KEY}", "args", "0"]), Some(&Value::from("sk-1")));
+    assert_eq!(
+        loaded.raw().get("mcp_servers").and_then(|v| v.at(["${KEY}", "args", "0"])),
+        Some(&Value::from("${KEY}"))
+    );
+}
+
+#[test]
+fn rules_7_8_9_old_spellings_are_folded() {
+    let loaded = config(
+        "model: gpt\nprovider: openai\nbase_url: http://x/v1/\ncontext_length: 5\nmax_turns: 7\n",
+        &[],
+    );
+    assert_eq!(loaded.text("model.default"), "gpt");
+    assert_eq!(loaded.text("model.provider"), "openai");
+    assert_eq!(loaded.text("model.base_url"), "http://x/v1/");
+    assert_eq!(loaded.int("model.context_length"), Some(5));
+    assert_eq!(loaded.count("agent.max_turns"), 7);
+    assert_eq!(loaded.raw().get("model"), Some(&Value::from("gpt")), "the file's own tree is untouched");
+    let nested = config(
+        "model: {model: m, provider: zai, api: k}\nprovider: openai\nmax_turns: 7\nagent: {max_turns: 8}\n",
+        &[],
+    );
+    assert_eq!(nested.text("model.default"), "m");
+    assert_eq!(nested.text("model.provider"), "zai");
+    assert_eq!(nested.text("model.api_key"), "k");
+    assert_eq!(nested.count("agent.max_turns"), 8);
+    assert!(!config("checkpoints: off\n", &[]).flag("checkpoints.enabled"));
+}
+
+#[test]
+fn rule_10_wrong_types_fall_back_with_a_warning() {
+    let loaded = config(
+        "agent: {max_turns: many}\napprovals: {mode: sometimes}\nterminal: 5\nmemory: {nudge_interval: '7'}\n",
+        &[],
+    );
+    assert_eq!(loaded.count("agent.max_turns"), 60);
+    assert_eq!(loaded.text("approvals.mode"), "manual");
+    assert_eq!(loaded.text("terminal.backend"), "local");
+    assert_eq!(loaded.count("memory.nudge_interval"), 7);
+    let keys: Vec<_> = loaded.warnings().iter().filter_map(|warning| warning.key.as_deref()).collect();
+    assert_eq!(keys, ["agent.max_turns", "terminal", "approvals.mode"]);
+}
+
+/// T41-1: words that YAML 1.1 reads as booleans, and ids beyond 2^53.
+#[test]
+fn t41_1_booleans_become_the_words_again() {
+    let loaded = config(
+        "approvals: {mode: off}\ndisplay: {tool_progress: off}\nterminal: {sandbox: off}\nskills: {disabled: [1234567890123456789]}\n",
+        &[],
+    );
+    assert!(loaded.warnings().is_empty());
+    let settings = Settings::resolve(&loaded, &env(&[]), Surface::Cli);
+    assert_eq!(settings.approvals.mode, ApprovalMode::Off);
+    assert_eq!(settings.display.tool_progress, ToolProgress::Off);
+    assert_eq!(settings.terminal.sandbox, SandboxMode::Off);
+    assert_eq!(loaded.list("skills.disabled"), ["1234567890123456789"]);
+    assert_eq!(config("display: {tool_progress: on}\n", &[]).text("display.tool_progress"), "all");
+}
+
+/// T41-2: absent means on, written means what is written.
+#[test]
+fn t41_2_streaming_is_on_unless_written() {
+    assert!(config("", &[]).flag("display.streaming"));
+    assert!(!config("display: {streaming: false}\n", &[]).flag("display.streaming"));
+}
+
+/// T41-11: the old name of the backend works, and the new one wins.
+#[test]
+fn t41_11_env_type_is_the_backend() {
+    let none = env(&[]);
+    let backend = |text: &str| TerminalSettings::resolve(&config(text, &[]), &none).backend;
+    assert_eq!(backend("terminal: {env_type: docker}\n"), "docker");
+    assert_eq!(backend("terminal: {env_type: docker, backend: ssh}\n"), "ssh");
+    assert_eq!(backend(""), "local");
+}
+
+/// T41-12: a terminal section beats the variables even where it equals the defaults.
+#[test]
+fn t41_12_a_terminal_section_beats_variables() {
+    let shell = env(&[
+        ("TERMINAL_ENV", "docker"),
+        ("TERMINAL_TIMEOUT", "5"),
+        ("TERMINAL_DOCKER_VOLUMES", "[\"a:b\"]"),
+    ]);
+    let with = TerminalSettings::resolve(&config("terminal: {backend: local}\n", &[]), &shell);
+    assert_eq!((with.backend.as_str(), with.timeout), ("local", Duration::from_mins(3)));
+    let without = TerminalSettings::resolve(&config("model: x\n", &[]), &shell);
+    assert_eq!((without.backend.as_str(), without.timeout), ("docker", Duration::from_secs(5)));
+    assert_eq!(without.docker_volumes, ["a:b"]);
+}
+
+/// T41-13: an unresolved `${VAR}` is pointed out.
+#[test]
+fn t41_13_unresolved_variables_are_found() {
+    let found = |pairs: &[(&str, &str)]| config("model: {api_key: '${MY_KEY}'}\n", pairs).findings();
+    assert_eq!(found(&[])[0].key, "model.api_key");
+    assert!(found(&[("MY_KEY", "x")]).is_empty());
+    assert!(config("model: '${M}'\n", &[("M", "m")]).findings().is_empty());
+}
+
+/// T41-16: an empty list means no tools, an absent one the preset.
+#[test]
+fn t41_16_platform_toolsets() {
+    let of = |text: &str, platform: &str| PlatformToolsets::of(&config(text, &[]), platform);
+    let absent = of("", "telegram");
+    assert_eq!(absent.mode, ToolsetMode::Presets(vec!["hermes-telegram".into()]));
+    assert_eq!(absent.mcp, McpChoice::AllEnabled);
+    let empty = of("platform_toolsets: {cli: []}\n", "cli");
+    assert_eq!((empty.mode.clone(), empty.mcp.clone()), (ToolsetMode::Explicit(vec![]), McpChoice::None));
+    assert!(!empty.plugin_is_on("any"));
+    let mixed = "platform_toolsets: {cli: [hermes-cli, web, mine, github]}\nmcp_servers: {github: {command: x}, other: {command: y}}\nknown_plugin_toolsets: {cli: [seen]}\n";
+    let mixed = of(mixed, "cli");
+    assert_eq!(mixed.mode, ToolsetMode::Explicit(vec!["web".into()]));
+    assert_eq!(mixed.mcp, McpChoice::Only(vec!["github".into()]));
+    assert_eq!(mixed.extras, ["mine"]);
+    assert!(mixed.plugin_is_on("unseen") && !mixed.plugin_is_on("seen"));
+    assert_eq!(mixed.to_save(&["web", "file"], &[]), ["file", "web", "mine", "github"]);
+    assert_eq!(of("platform_toolsets: {cli: [hermes-cli, no_mcp]}\n", "cli").mcp, McpChoice::None);
+}
+
+/// T41-19: the endpoint of one provider is not sent to another.
+#[test]
+fn t41_19_a_left_over_endpoint_is_dropped() {
+    let loaded = config("model: {provider: custom, base_url: 'http://l:1/v1/'}\n", &[]);
+    assert_eq!(base_url(&loaded, "custom").as_deref(), Some("http://l:1/v1"));
+    assert_eq!(base_url(&loaded, "ollama").as_deref(), Some("http://l:1/v1"));
+    assert_eq!(base_url(&loaded, "anthropic"), None);
+    let auto = config("model: {base_url: 'http://l:1/v1'}\n", &[]);
+    assert!(base_url(&auto, "auto").is_some() && base_url(&auto, "openrouter").is_none());
+}
+
+#[test]
+fn precedence_of_models_providers_and_limits() {
+    let shell = env(&[
+        ("LLM_MODEL", "from-llm"),
+        ("HERMES_INFERENCE_PROVIDER", "zai"),
+        ("HERMES_MAX_ITERATIONS", "30"),
+        ("HERMES_TIMEZONE", "Europe/Paris"),
+        ("HERMES_PREFILL_MESSAGES_FILE", "p.json"),
+        ("HERMES_EPHEMERAL_SYSTEM_PROMPT", "env"),
+    ]);
+    let bare = config("", &[]);
+    let full = config(
+        "model: {default: m, provider: openai}\nagent: {max_turns: 9, system_prompt: s}\ntimezone: UTC\n",
+        &[],
+    );
+    assert_eq!(model(&bare, &shell, Surface::Cli, None), "anthropic/claude-opus-4.6");
+    assert_eq!(model(&bare, &shell, Surface::Gateway, None), "from-llm");
+    assert_eq!(model(&full, &shell, Surface::Gateway, None), "m");
+    assert_eq!(model(&full, &shell, Surface::Cli, Some("flag")), "flag");
+    assert_eq!(model(&full, &env(&[("HERMES_INFERENCE_MODEL", "i")]), Surface::Gateway, None), "i");
+    assert_eq!(provider(&bare, &shell, None), "zai");
+    assert_eq!(provider(&full, &shell, None), "openai");
+    assert_eq!(provider(&full, &shell, Some("nous")), "nous");
+    assert_eq!(provider(&config("model: {provider: auto}", &[]), &env(&[]), None), "auto");
+    assert_eq!(max_iterations(&bare, &shell, None), 30);
+    assert_eq!(max_iterations(&full, &shell, None), 9);
+    assert_eq!(max_iterations(&full, &shell, Some(3)), 3);
+    assert_eq!(max_iterations(&bare, &env(&[]), None), 60);
+    assert_eq!(precedence::timezone(&full, &shell).as_deref(), Some("Europe/Paris"));
+    assert_eq!(precedence::timezone(&full, &env(&[])).as_deref(), Some("UTC"));
+    assert_eq!(precedence::ephemeral_prompt(&full, &env(&[])).as_deref(), Some("s"));
+    assert_eq!(precedence::ephemeral_prompt(&full, &shell).as_deref(), Some("env"));
+    let home = Home::at("/h");
+    assert_eq!(precedence::prefill_file(&full, &shell, &home), Some("/h/p.json".into()));
+    let compression = |text: &str| {
+        let shell =
+            env(&[("CONTEXT_COMPRESSION_THRESHOLD", "0.5"), ("CONTEXT_COMPRESSION_ENABLED", "False")]);
+        Settings::resolve(&config(text, &[]), &shell, Surface::Cli).compression
+    };
+    assert_eq!((compression("").threshold, compression("").enabled), (0.5, false));
+    assert!((compression("compression: {threshold: 0.7, target_ratio: 3}\n").threshold - 0.7).abs() < 1e-9);
+    assert!((compression("compression: {target_ratio: 3}\n").target_ratio - 0.8).abs() < 1e-9);
+}
+
+/// §2.3: the file a deployment tool writes.
+#[test]
+fn minimal_deployment_files_load_without_a_word() {
+    let text = "model:\n  provider: custom\n  base_url: http://127.0.0.1:9000/v1\n  default: local-model\n";
+    let temp = TempHome::with_config(text);
+    fs::write(
+        temp.home.dotenv(),
+        "HERMES_INFERENCE_PROVIDER=custom\nAPI_SERVER_ENABLED=1\nAPI_SERVER_KEY=k\n",
+    )
+    .expect("write");
+    let layered = env(&[]).with_files(&temp.home, None);
+    let loaded = temp.load(&layered);
+    assert!(loaded.warnings().is_empty() && loaded.findings().is_empty());
+    // T41-17: `1`, not `true`.
+    assert_eq!(layered.bool("API_SERVER_ENABLED"), Some(true));
+    let settings = Settings::resolve(&loaded, &layered, Surface::Gateway);
+    assert_eq!((settings.model.provider.as_str(), settings.model.model.as_str()), ("custom", "local-model"));
+    assert_eq!(settings.model.base_url.as_deref(), Some("http://127.0.0.1:9000/v1"));
+    assert_eq!(temp.config_text(), text);
+}
+
+#[test]
+fn providers_fallbacks_and_side_tasks_are_typed() {
+    let loaded = config(
+        "custom_providers:\n- {name: My Box, base_url: 'http://b/v1/', api_key: sk-secret, models: {m: {context_length: 8192}}}\n\
+         providers: {other: {base_url: 'http://o'}}\n\
+         fallback_model: [{provider: zai, model: glm}, {provider: zai}, {provider: zai, model: glm}]\n\
+         fallback_providers: [{provider: nous, model: h}]\n\
+         smart_model_routing: {enabled: true, cheap_model: {provider: p, model: c}}\n\
+         provider_routing: {sort: price, only: [a, b], require_parameters: on}\n\
+         auxiliary: {vision: {provider: openrouter, timeout: '1e1'}}\n\
+         compression: {summary_model: sm}\n\
+         delegation: {api_key: hidden-key}\n",
+        &[],
+    );
+    let none = env(&[]);
+    let settings = Settings::resolve(&loaded, &none, Surface::Cli);
+    assert_eq!(settings.model.custom_providers.len(), 2);
+    let own = settings.model.custom_provider("custom:my-box").expect("found by slug");
+    assert_eq!((own.base_url.as_str(), own.context_lengths[0].1), ("http://b/v1", 8192));
+    let chain: Vec<_> = settings.model.fallbacks.iter().map(|entry| entry.model.as_str()).collect();
+    assert_eq!(chain, ["h", "glm"]);
+    assert_eq!(settings.model.smart_routing.cheap_model.as_ref().map(|m| m.model.as_str()), Some("c"));
+    assert_eq!(settings.model.routing.require_parameters, Some(true));
+    let vision = AuxiliaryTask::resolve(&loaded, &none, "vision");
+    assert_eq!((vision.provider.as_str(), vision.timeout), ("openrouter", Duration::from_secs(10)));
+    let compression = AuxiliaryTask::resolve(&loaded, &none, "compression");
+    assert_eq!((compression.model.as_deref(), compression.timeout), (Some("sm"), Duration::from_mins(2)));
+    let by_env = AuxiliaryTask::resolve(&loaded, &env(&[("AUXILIARY_VISION_MODEL", "v")]), "vision");
+    assert_eq!(by_env.model.as_deref(), Some("v"));
+    let shown = format!("{settings:?} {loaded:?}");
+    assert!(!shown.contains("sk-secret") && !shown.contains("hidden-key"), "secrets stay out of Debug");
+}
+
+#[test]
+fn mcp_servers_are_typed() {
+    let loaded = config(
+        "mcp_servers:\n  a: {command: npx, args: [-y, pkg], env: {TOKEN: '${T}'}, tools: {include: [x], exclude: [y]}}\n  \
+         b: {url: 'https://h/mcp', headers: {Authorization: 'Bearer ${T}'}, auth: oauth, enabled: 'no', timeout: 5}\n  \
+         c: {enabled: true}\n",
+        &[("T", "tok-secret")],
+    );
+    let servers = McpServer::all(&loaded);
+    assert_eq!(servers.len(), 2, "an entry without command or url is left out");
+    let McpTransport::Stdio { env, .. } = &servers[0].transport else { panic!("stdio") };
+    assert_eq!(env[0], ("TOKEN".into(), "tok-secret".into()));
+    assert_eq!(servers[0].include.as_deref(), Some(&["x".to_owned()][..]));
+    assert!(servers[0].enabled && !servers[1].enabled);
+    assert_eq!(servers[1].timeout, Duration::from_secs(5));
+    assert!(!format!("{servers:?}").contains("tok-secret"));
+}
