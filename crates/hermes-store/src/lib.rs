@@ -20,6 +20,7 @@ mod maintenance;
 mod message;
 mod outbox;
 mod pending;
+mod ranking;
 mod reader;
 mod removal;
 mod repair;

@@ -75,55 +75,32 @@ impl Store {
 
 fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<MessageId> {
     let message = &new.message;
-    let mut names = vec![
-        "session_id",
-        "role",
-        "content",
-        "tool_call_id",
-        "tool_calls",
-        "tool_name",
-        "timestamp",
-        "token_count",
-        "finish_reason",
-        "reasoning",
-        "reasoning_details",
-        "codex_reasoning_items",
-    ];
     let content = encode_content(&message.content);
     let calls = (!message.tool_calls.is_empty()).then(|| json_text(&message.tool_calls));
-    let tokens = new.token_count.map(column::signed);
-    let at = new.at.seconds();
-    let active = 1_i64;
-    let mut values: Vec<Box<dyn ToSql>> = vec![
-        Box::new(session.as_str().to_owned()),
-        Box::new(message.role.as_str()),
-        Box::new(content),
-        Box::new(message.tool_call_id.as_ref().map(|id| id.as_str().to_owned())),
-        Box::new(calls),
-        Box::new(message.tool_name.clone()),
-        Box::new(at),
-        Box::new(tokens),
-        Box::new(message.finish_reason.as_ref().map(|reason| reason.as_str().to_owned())),
-        Box::new(message.reasoning.clone()),
-        Box::new(message.reasoning_details.as_ref().map(|raw| raw.as_str().to_owned())),
-        Box::new(message.codex_reasoning_items.as_ref().map(|raw| raw.as_str().to_owned())),
-    ];
-    if scope.columns.has_message("active") {
-        names.push("active");
-        values.push(Box::new(active));
-    }
     let mut extra = message.extra.clone();
-    for name in OPTIONAL_TEXT.into_iter().chain(OPTIONAL_JSON) {
-        if scope.columns.has_message(name)
-            && let Some(raw) = extra.take(name)
-        {
-            let text = if OPTIONAL_TEXT.contains(&name) { raw.read::<String>().ok() } else { None };
-            names.push(name);
-            values.push(Box::new(text.unwrap_or_else(|| raw.as_str().to_owned())));
-        }
-    }
-    let mut statement = insert_statement(scope, &names)?;
-    match statement.execute(rusqlite::params_from_iter(values)) {
+    let optional = take_optional(scope, &mut extra);
+    let mut statement = insert_statement(scope, &optional)?;
+    let mut values: Vec<&dyn ToSql> = Vec::with_capacity(16);
+    let (id, role) = (session.as_str(), message.role.as_str());
+    let call_id = message.tool_call_id.as_ref().map(CallId::as_str);
+    let (at, tokens) = (new.at.seconds(), new.token_count.map(column::signed));
+    let finish = message.finish_reason.as_ref().map(FinishReason::as_str);
+    let details = message.reasoning_details.as_ref().map(Raw::as_str);
+    let items = message.codex_reasoning_items.as_ref().map(Raw::as_str);
+    values.extend([
+        &id as &dyn ToSql,
+        &role,
+        &content,
+        &call_id,
+        &calls,
+        &message.tool_name,
+        &at,
+        &tokens,
+        &finish,
+    ]);
+    values.extend([&message.reasoning as &dyn ToSql, &details, &items]);
+    values.extend(optional.iter().map(|(_, text)| text as &dyn ToSql));
+    match statement.execute(values.as_slice()) {
         Ok(_) => {}
         Err(error)
             if error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY) =>
@@ -152,11 +129,34 @@ fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<M
     Ok(MessageId(id))
 }
 
-fn insert_statement<'a>(scope: &Scope<'a>, names: &[&str]) -> Attempt<CachedStatement<'a>> {
-    let marks = vec!["?"; names.len()].join(", ");
-    Ok(scope
-        .connection
-        .prepare_cached(&format!("INSERT INTO messages ({}) VALUES ({marks})", names.join(", ")))?)
+/// Takes out of the unknown fields those this file has columns for.
+fn take_optional(scope: &Scope<'_>, extra: &mut Fields) -> Vec<(&'static str, String)> {
+    if extra.is_empty() {
+        return Vec::new();
+    }
+    let mut taken = Vec::new();
+    for name in OPTIONAL_TEXT.into_iter().chain(OPTIONAL_JSON) {
+        if scope.columns.has_message(name)
+            && let Some(raw) = extra.take(name)
+        {
+            let text = if OPTIONAL_TEXT.contains(&name) { raw.read::<String>().ok() } else { None };
+            taken.push((name, text.unwrap_or_else(|| raw.as_str().to_owned())));
+        }
+    }
+    taken
+}
+
+/// Some live files lack the default of `active`, so it is always given where the column exists.
+fn insert_statement<'a>(scope: &Scope<'a>, optional: &[(&str, String)]) -> Attempt<CachedStatement<'a>> {
+    let (active, one) = if scope.columns.has_message("active") { (", active", ", 1") } else { ("", "") };
+    let names = optional.iter().fold(String::new(), |list, (name, _)| list + ", " + name);
+    let marks = ", ?".repeat(optional.len());
+    let sql = format!(
+        "INSERT INTO messages (session_id, role, content, tool_call_id, tool_calls, tool_name, timestamp, token_count,
+            finish_reason, reasoning, reasoning_details, codex_reasoning_items{names}{active})
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{marks}{one})"
+    );
+    Ok(scope.connection.prepare_cached(&sql)?)
 }
 
 fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {

@@ -1,7 +1,7 @@
 //! The one thread that writes.
 //!
-//! Whatever is waiting goes into one transaction (group commit); each operation has its own savepoint, so one that
-//! fails takes nobody with it. An answer is sent only after the commit. Between transactions the thread rebuilds a
+//! Whatever is waiting goes into one transaction (group commit); when one operation fails, the transaction is repeated
+//! with a savepoint around each, so that it takes nobody with it. An answer is sent only after the commit. Between transactions the thread rebuilds a
 //! damaged search index, one short step at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -157,13 +157,13 @@ impl Writer {
 
     /// Runs every write in one transaction and answers them all.
     fn commit(&mut self, mut writes: Vec<Box<dyn Write>>) {
-        let mut results = self.attempt(&mut writes);
-        let damaged = results
-            .as_ref()
-            .is_ok_and(|each| each.iter().any(|r| r.as_ref().is_err_and(index::may_be_damage)))
-            || results.as_ref().is_err_and(index::may_be_damage);
-        if damaged && self.replace_index().is_ok() {
-            results = self.attempt(&mut writes);
+        let mut results = self.attempt(&mut writes, Isolation::AllOrNone);
+        if results.as_ref().is_err_and(index::may_be_damage) && self.replace_index().is_ok() {
+            results = self.attempt(&mut writes, Isolation::AllOrNone);
+        }
+        // One of them failed: again, each on its own, so that it takes nobody with it.
+        if results.is_err() && writes.len() > 1 {
+            results = self.attempt(&mut writes, Isolation::Each);
         }
         match results {
             Ok(each) => {
@@ -181,25 +181,32 @@ impl Writer {
     }
 
     /// One transaction: the outer error means nothing was written, an inner one concerns that write alone.
-    fn attempt(&mut self, writes: &mut [Box<dyn Write>]) -> Attempt<Vec<Attempt<()>>> {
+    fn attempt(&mut self, writes: &mut [Box<dyn Write>], isolation: Isolation) -> Attempt<Vec<Attempt<()>>> {
         self.begin()?;
-        if let Err(fault) = self.columns.refresh(&self.connection) {
+        let results = self.columns.refresh(&self.connection).and_then(|()| self.run_all(writes, isolation));
+        let committed = results.and_then(|results| {
+            retry_while_busy(|| self.connection.execute_batch("COMMIT"))?;
+            Ok(results)
+        });
+        if committed.is_err() {
             self.roll_back();
-            return Err(fault);
         }
+        committed
+    }
+
+    fn run_all(&self, writes: &mut [Box<dyn Write>], isolation: Isolation) -> Attempt<Vec<Attempt<()>>> {
         let scope = Scope { connection: &self.connection, columns: &self.columns };
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
-            let result = run_in_savepoint(&scope, write.as_mut());
+            match isolation {
+                Isolation::AllOrNone => results.push(Ok(run_caught(&scope, write.as_mut())?)),
+                Isolation::Each => results.push(run_in_savepoint(&scope, write.as_mut())),
+            }
             if self.connection.is_autocommit() {
                 // SQLite gave up the whole transaction (full disk, I/O error): what ran before is gone as well.
-                return Err(result.err().unwrap_or(Fault::Refused(Error::Closed)));
+                let fault = results.pop().and_then(Attempt::err);
+                return Err(fault.unwrap_or(Fault::Refused(Error::Closed)));
             }
-            results.push(result);
-        }
-        if let Err(error) = retry_while_busy(|| self.connection.execute_batch("COMMIT")) {
-            self.roll_back();
-            return Err(error.into());
         }
         Ok(results)
     }
@@ -270,15 +277,16 @@ impl Writer {
     }
 }
 
+/// Whether one failing write fails its whole transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    AllOrNone,
+    Each,
+}
+
 fn run_in_savepoint(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
     scope.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-    // A panic would be a bug in this crate; it must not take the other writers down.
-    let result = catch_unwind(AssertUnwindSafe(|| write.run(scope))).unwrap_or_else(|_| {
-        Err(Fault::Refused(Error::Other {
-            path: PathBuf::from("state.db"),
-            detail: "an operation panicked".into(),
-        }))
-    });
+    let result = run_caught(scope, write);
     if scope.connection.is_autocommit() {
         return result;
     }
@@ -287,6 +295,14 @@ fn run_in_savepoint(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
     }
     scope.connection.prepare_cached("RELEASE one")?.execute([])?;
     result
+}
+
+/// A panic would be a bug in this crate; it must not take the other writers down.
+fn run_caught(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
+    catch_unwind(AssertUnwindSafe(|| write.run(scope))).unwrap_or_else(|_| {
+        let detail = "an operation panicked".to_owned();
+        Err(Fault::Refused(Error::Other { path: PathBuf::from("state.db"), detail }))
+    })
 }
 
 fn retry_while_busy(mut attempt: impl FnMut() -> rusqlite::Result<()>) -> rusqlite::Result<()> {

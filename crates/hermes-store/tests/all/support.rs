@@ -1,7 +1,6 @@
 //! What the tests of this crate share.
 
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll, Waker};
 
 use hermes_store::{NewMessage, NewSession, SearchResult, SearchScope, SessionFilter, Store};
 use hermes_text::SearchQuery;
@@ -61,22 +60,11 @@ pub(crate) fn find(store: &Store, text: &str, within: SearchScope) -> SearchResu
     let Some(query) = SearchQuery::sanitise(text) else {
         return SearchResult { hits: Vec::new(), coverage: hermes_store::Coverage::Index };
     };
-    block_on(store.search(query, within)).unwrap()
+    store.search(query, within).wait().unwrap()
 }
 
 pub(crate) fn snippets(result: &SearchResult) -> Vec<&str> {
     result.hits.iter().map(|hit| hit.snippet.as_str()).collect()
-}
-
-/// Runs a future whose wake-ups come from the store's threads.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-        std::thread::yield_now();
-    }
 }
 
 pub(crate) fn mode_of(path: &Path) -> u32 {

@@ -1,9 +1,6 @@
 //! The store under load: 100,000 messages in 2,000 sessions, of words as frequent as in real talk.
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::pin;
-use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -55,7 +52,7 @@ pub(crate) fn measure() -> Result<Vec<Figure>> {
             let scope =
                 SearchScope { exclude_sources: vec!["tool".into()], limit: 50, ..SearchScope::default() };
             let began = clock.monotonic();
-            block_on(store.search(query, scope))?;
+            store.search(query, scope).wait()?;
             times.push(milliseconds(clock.monotonic().saturating_sub(began)));
         }
         all.extend_from_slice(&times);
@@ -169,14 +166,4 @@ fn megabytes(path: &Path) -> Result<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a file size for people")]
     let bytes = std::fs::metadata(path)?.len() as f64;
     Ok(bytes / 1e6)
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
-            return value;
-        }
-        std::hint::spin_loop();
-    }
 }

@@ -1,0 +1,142 @@
+//! `hermes config`: what is configured, and changing it without disturbing the rest of the file.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hermes_config::{Error, migrate, set};
+
+use crate::cli::ConfigCommand;
+use crate::context::Context;
+use crate::output::Output;
+
+/// The keys a summary shows, with what they are called.
+const SHOWN_KEYS: [(&str, &str); 8] = [
+    ("OPENROUTER_API_KEY", "OpenRouter"),
+    ("ANTHROPIC_API_KEY", "Anthropic"),
+    ("OPENAI_API_KEY", "OpenAI"),
+    ("FIRECRAWL_API_KEY", "Firecrawl"),
+    ("BROWSERBASE_API_KEY", "Browserbase"),
+    ("FAL_KEY", "FAL"),
+    ("TELEGRAM_BOT_TOKEN", "Telegram"),
+    ("DISCORD_BOT_TOKEN", "Discord"),
+];
+
+/// The settings a summary shows, by section.
+const SHOWN_SETTINGS: [(&str, &[&str]); 5] = [
+    ("Model", &["model.default", "model.provider", "model.base_url", "agent.max_turns"]),
+    ("Display", &["display.personality", "display.tool_progress", "display.skin"]),
+    ("Terminal", &["terminal.backend", "terminal.cwd", "terminal.timeout", "terminal.sandbox"]),
+    ("Timezone", &["timezone"]),
+    ("Context Compression", &["compression.enabled", "compression.threshold"]),
+];
+
+pub(crate) fn run(command: Option<ConfigCommand>, context: &Context, output: &Output) -> Result<ExitCode> {
+    let Context { home, env, .. } = context;
+    match command.unwrap_or(ConfigCommand::Show) {
+        ConfigCommand::Show => show(context, output),
+        ConfigCommand::Set { key, value } => {
+            let outcome = set::set(home, env, &key.unwrap_or_default(), &value.unwrap_or_default());
+            return said(outcome.map(|outcome| outcome.lines), output);
+        }
+        ConfigCommand::Get { key } => {
+            let config = context.config(output);
+            return said(set::get(&config, env, &key).map(|value| vec![value]), output);
+        }
+        ConfigCommand::Unset { key } => {
+            return said(set::unset(home, env, &key).map(|outcome| outcome.lines), output);
+        }
+        ConfigCommand::Path => output.line(&home.config().display().to_string()),
+        ConfigCommand::EnvPath => output.line(&home.dotenv().display().to_string()),
+        ConfigCommand::Check => return Ok(check(context, output)),
+        ConfigCommand::Migrate => {
+            let report = migrate::migrate(home, env)?;
+            for line in &report.lines {
+                output.line(line);
+            }
+            if report.lines.is_empty() {
+                output.line("✓ Configuration is up to date!");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the lines of a change, or the usage when there was none to make.
+fn said(lines: hermes_config::Result<Vec<String>>, output: &Output) -> Result<ExitCode> {
+    match lines {
+        Ok(lines) => {
+            for line in lines {
+                output.line(&line);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Error::Usage { usage }) => {
+            output.line(usage);
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn show(context: &Context, output: &Output) {
+    let config = context.config(output);
+    output.line("⚕ Hermes Configuration");
+    output.line("");
+    output.line("Paths");
+    output.line(&format!("  Config:   {}", context.home.config().display()));
+    output.line(&format!("  Secrets:  {}", context.home.dotenv().display()));
+    output.line("");
+    output.line("API Keys");
+    for (name, label) in SHOWN_KEYS {
+        output.line(&format!("  {label:<14} {}", mask(context.env.get(name))));
+    }
+    for (section, keys) in SHOWN_SETTINGS {
+        output.line("");
+        output.line(section);
+        for key in keys {
+            let value = set::get(&config, &context.env, key).unwrap_or_default();
+            output.line(format!("  {:<24} {value}", key.rsplit('.').next().unwrap_or(key)).trim_end());
+        }
+    }
+}
+
+/// Enough of a key to recognise it, never enough to use it.
+fn mask(value: Option<&str>) -> String {
+    match value.map(|value| value.chars().collect::<Vec<_>>()) {
+        None => "(not set)".to_owned(),
+        Some(chars) if chars.is_empty() => "(not set)".to_owned(),
+        Some(chars) if chars.len() < 12 => "***".to_owned(),
+        Some(chars) => {
+            let first: String = chars.iter().take(4).collect();
+            let last: String = chars.iter().skip(chars.len() - 4).collect();
+            format!("{first}...{last}")
+        }
+    }
+}
+
+fn check(context: &Context, output: &Output) -> ExitCode {
+    let config = context.config(output);
+    let status = migrate::status(&config, &context.env);
+    output.line("Configuration Status");
+    output.line("");
+    let version = match status.current {
+        Some(current) if current >= status.latest => format!("{current} ✓"),
+        _ => format!("{} (update available)", status.version_line()),
+    };
+    output.line(&format!("  Version: {version}"));
+    for name in &status.missing_variables {
+        output.line(&format!("  ○ {name}"));
+    }
+    if !status.new_options.is_empty() {
+        output
+            .line(&format!("  {} new options; `hermes config migrate` adds them", status.new_options.len()));
+    }
+    let findings = config.findings();
+    for finding in &findings {
+        output.line(&format!("  ⚠ {finding}"));
+    }
+    if findings.is_empty() && config.warnings().is_empty() {
+        output.line("  No mistakes found.");
+    }
+    ExitCode::SUCCESS
+}

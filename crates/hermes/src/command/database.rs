@@ -1,0 +1,70 @@
+//! `hermes db`: is the file whole, a copy of it, and a rescue.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hermes_store::{IndexHealth, repair};
+
+use crate::cli::DbCommand;
+use crate::context::Context;
+use crate::output::Output;
+
+pub(crate) fn run(command: DbCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+    match command {
+        DbCommand::Check => check(context, output),
+        DbCommand::Backup { file } => {
+            context.store(output)?.back_up(&file)?;
+            output.line(&format!("Copied {} to {}", context.database().display(), file.display()));
+            Ok(ExitCode::SUCCESS)
+        }
+        DbCommand::Repair => rescue(context, output),
+    }
+}
+
+fn check(context: &Context, output: &Output) -> Result<ExitCode> {
+    let store = context.store(output)?;
+    let found = store.check().wait()?;
+    output.line(&format!("{}: schema version {}", context.database().display(), found.version.unwrap_or(0)));
+    for problem in &found.problems {
+        output.line(&format!("  damaged: {problem}"));
+    }
+    if found.dangling > 0 {
+        output.line(&format!("  {} rows refer to rows that are not there", found.dangling));
+    }
+    match &found.index {
+        IndexHealth::Sound => output.line("  search index: sound"),
+        IndexHealth::Rebuilding { done, of } => {
+            output.line(&format!("  search index: being rebuilt, {done} of {of} done"))
+        }
+        IndexHealth::Damaged(detail) => output.line(&format!("  search index: damaged ({detail})")),
+        IndexHealth::Missing => output.line("  search index: missing"),
+    }
+    if matches!(found.index, IndexHealth::Damaged(_) | IndexHealth::Missing) {
+        store.rebuild_index();
+        output.line("  the index is being rebuilt; nothing else is affected");
+    }
+    store.close().wait()?;
+    if found.problems.is_empty() && found.dangling == 0 {
+        output.line("The database is sound.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    output.line("Stop every running Hermes, then run `hermes db repair`.");
+    Ok(ExitCode::FAILURE)
+}
+
+fn rescue(context: &Context, output: &Output) -> Result<ExitCode> {
+    let path = context.database();
+    let report = repair(&path)?;
+    output.line(&format!("Rescued {} sessions and {} messages.", report.sessions, report.messages));
+    if report.restored_sessions > 0 {
+        output.line(&format!(
+            "{} sessions were made anew for messages that had lost theirs.",
+            report.restored_sessions
+        ));
+    }
+    if report.unreadable > 0 {
+        output.line(&format!("{} places could not be read.", report.unreadable));
+    }
+    output.line(&format!("The file as it was is kept as {}", report.kept.display()));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,302 @@
+//! `hermes sessions`: what is stored, for people and for scripts.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use chrono::{DateTime, Local};
+use hermes_store::{Error, Removed, SearchScope, SessionFilter, SessionSummary, Store};
+use hermes_text::{SearchQuery, Title, ellipsize, head};
+use hermes_types::{SessionId, Timestamp};
+
+use crate::cli::SessionsCommand;
+use crate::context::Context;
+use crate::output::{Answer, Output};
+
+/// The sources a summary always names, in this order.
+const SOURCES: [&str; 5] = ["cli", "telegram", "discord", "whatsapp", "slack"];
+
+pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+    let store = context.store(output)?;
+    match command {
+        SessionsCommand::List { source, limit } => {
+            list(&store, SessionFilter { source }, limit, context, output)?
+        }
+        SessionsCommand::Search { words, limit } => search(&store, &words.join(" "), limit, context, output)?,
+        SessionsCommand::Export { file, source, session_id } => {
+            export(&store, &file, SessionFilter { source }, session_id.as_deref(), output)?;
+        }
+        SessionsCommand::Delete { id, yes } => delete(&store, &id, Consent::from_flag(yes), context, output)?,
+        SessionsCommand::Prune { older_than, source, yes } => {
+            prune(&store, older_than, SessionFilter { source }, Consent::from_flag(yes), context, output)?;
+        }
+        SessionsCommand::Rename { id, title } => rename(&store, &id, &title.join(" "), output)?,
+        SessionsCommand::Stats => stats(&store, output)?,
+    }
+    store.close().wait().or_else(|error| if matches!(error, Error::Closed) { Ok(()) } else { Err(error) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the user has already agreed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    Given,
+    AskFirst,
+}
+
+impl Consent {
+    fn from_flag(yes: bool) -> Self {
+        if yes { Self::Given } else { Self::AskFirst }
+    }
+
+    fn obtain(self, question: &str, output: &Output) -> bool {
+        if self == Self::Given {
+            return true;
+        }
+        match output.confirm(question) {
+            Answer::Yes => true,
+            Answer::No => {
+                output.line("Cancelled.");
+                false
+            }
+            Answer::Nobody => {
+                output.line("Cancelled: nobody is here to confirm. Use -y to go ahead.");
+                false
+            }
+        }
+    }
+}
+
+fn list(
+    store: &Store,
+    filter: SessionFilter,
+    limit: usize,
+    context: &Context,
+    output: &Output,
+) -> Result<()> {
+    let sessions = store.list_sessions(filter, limit).wait()?;
+    if sessions.is_empty() {
+        output.line("No sessions found.");
+        return Ok(());
+    }
+    let now = context.now();
+    let titled = sessions.iter().any(|session| session.title.is_some());
+    if titled {
+        output.line(&format!("{:<32} {:<40} {:<13} ID", "Title", "Preview", "Last Active"));
+    } else {
+        output.line(&format!("{:<50} {:<13} {:<6} ID", "Preview", "Last Active", "Src"));
+    }
+    output.line(&"─".repeat(if titled { 110 } else { 95 }));
+    for session in &sessions {
+        output.line(row(session, titled, now).trim_end());
+    }
+    Ok(())
+}
+
+fn row(session: &SessionSummary, titled: bool, now: Timestamp) -> String {
+    let active = ago(session.last_active, now);
+    let SessionSummary { id, source, title, preview, .. } = session;
+    if titled {
+        let title = title.as_deref().unwrap_or("—");
+        return format!(
+            "{:<32} {:<40} {active:<13} {id}",
+            ellipsize_within(title, 30),
+            ellipsize_within(preview, 38)
+        );
+    }
+    format!("{:<50} {active:<13} {:<6} {id}", ellipsize_within(preview, 48), head(source, 6))
+}
+
+/// At most `chars`, the dots included.
+fn ellipsize_within(text: &str, chars: usize) -> String {
+    if text.chars().count() <= chars {
+        text.to_owned()
+    } else {
+        ellipsize(text, chars.saturating_sub(3)).into_owned()
+    }
+}
+
+fn ago(then: Timestamp, now: Timestamp) -> String {
+    let minutes = now.since(then).as_secs() / 60;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes}m ago"),
+        60..1440 => format!("{}h ago", minutes / 60),
+        1440..2880 => "yesterday".to_owned(),
+        2880..10080 => format!("{}d ago", minutes / 1440),
+        _ => day(then),
+    }
+}
+
+fn day(at: Timestamp) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let utc = DateTime::from_timestamp(at.seconds() as i64, 0).unwrap_or_default();
+    utc.with_timezone(&Local).format("%Y-%m-%d").to_string()
+}
+
+fn search(store: &Store, words: &str, limit: usize, context: &Context, output: &Output) -> Result<()> {
+    let Some(query) = SearchQuery::sanitise(words) else {
+        output.line("Nothing to search for.");
+        return Ok(());
+    };
+    let within = SearchScope { exclude_sources: vec!["tool".to_owned()], limit, ..SearchScope::default() };
+    let found = store.search(query, within).wait()?;
+    if found.hits.is_empty() {
+        output.line("No matches.");
+    }
+    for hit in found.hits {
+        let when = ago(hit.timestamp, context.now());
+        output.line(&format!("{} · {} · {when}", hit.session_id, hit.role));
+        output.line(&format!("    {}", hermes_text::single_line(&hit.snippet)));
+    }
+    Ok(())
+}
+
+fn export(
+    store: &Store,
+    file: &str,
+    filter: SessionFilter,
+    session: Option<&str>,
+    output: &Output,
+) -> Result<()> {
+    let ids = match session {
+        Some(text) => match store.resolve_prefix(text).wait()? {
+            Some(id) => vec![id],
+            None => {
+                output.line(&format!("Session '{text}' not found."));
+                return Ok(());
+            }
+        },
+        None => store.exportable_sessions(filter).wait()?,
+    };
+    if file == "-" {
+        for id in &ids {
+            if let Some(session) = store.export_session(id).wait()? {
+                output.line(&serde_json::to_string(&session)?);
+            }
+        }
+        return Ok(());
+    }
+    let target = Path::new(file);
+    let count = write_export(store, &ids, target).with_context(|| format!("cannot export to {file}"))?;
+    let noun = if count == 1 { "session" } else { "sessions" };
+    output.line(&format!("Exported {count} {noun} to {file}"));
+    Ok(())
+}
+
+/// Writes beside the target and moves it into place, so that a half export never replaces a whole one.
+fn write_export(store: &Store, ids: &[SessionId], target: &Path) -> Result<usize> {
+    let beside = PathBuf::from(format!("{}.tmp-{}", target.display(), hermes_types::random_hex(8)));
+    let mut count = 0;
+    let mut write = || -> Result<()> {
+        let mut file = std::io::BufWriter::new(private_file(&beside)?);
+        for id in ids {
+            if let Some(session) = store.export_session(id).wait()? {
+                serde_json::to_writer(&mut file, &session)?;
+                file.write_all(b"\n")?;
+                count += 1;
+            }
+        }
+        file.into_inner()?.sync_all()?;
+        fs::rename(&beside, target)?;
+        Ok(())
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.map(|()| count)
+}
+
+fn private_file(path: &Path) -> std::io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn delete(store: &Store, text: &str, consent: Consent, context: &Context, output: &Output) -> Result<()> {
+    let Some(id) = store.resolve_prefix(text).wait()? else {
+        output.line(&format!("Session '{text}' not found."));
+        return Ok(());
+    };
+    if !consent.obtain(&format!("Delete session '{id}' and all its messages?"), output) {
+        return Ok(());
+    }
+    if store.delete_session(&id).wait()? == Removed::NotFound {
+        output.line(&format!("Session '{id}' not found."));
+        return Ok(());
+    }
+    remove_logs(context, &id);
+    output.line(&format!("Deleted session '{id}'."));
+    Ok(())
+}
+
+fn prune(
+    store: &Store,
+    days: u32,
+    filter: SessionFilter,
+    consent: Consent,
+    context: &Context,
+    output: &Output,
+) -> Result<()> {
+    let cutoff = context.now().minus(Duration::from_hours(24 * u64::from(days)));
+    let doomed = store.prunable_sessions(cutoff, filter.clone()).wait()?.len();
+    if doomed == 0 {
+        output.line(&format!("No ended sessions older than {days} days."));
+        return Ok(());
+    }
+    if !consent.obtain(&format!("Delete {doomed} ended sessions older than {days} days?"), output) {
+        return Ok(());
+    }
+    let pruned = store.prune_sessions(cutoff, filter).wait()?;
+    for id in &pruned {
+        remove_logs(context, id);
+    }
+    output.line(&format!("Pruned {} sessions.", pruned.len()));
+    Ok(())
+}
+
+/// The files other releases keep beside the database for a session. Their absence is fine.
+fn remove_logs(context: &Context, id: &SessionId) {
+    let folder = context.home.join("sessions");
+    for name in [format!("{id}.json"), format!("{id}.jsonl"), format!("session_{id}.json")] {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let prefix = format!("request_dump_{id}_");
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn rename(store: &Store, text: &str, title: &str, output: &Output) -> Result<()> {
+    let Some(id) = store.resolve_prefix(text).wait()? else {
+        output.line(&format!("Session '{text}' not found."));
+        return Ok(());
+    };
+    let title = Title::sanitise(title)?.context("the title is empty")?;
+    store.set_title(&id, Some(title.clone())).wait()?;
+    output.line(&format!("Session '{id}' renamed to: {}", title.as_str()));
+    Ok(())
+}
+
+fn stats(store: &Store, output: &Output) -> Result<()> {
+    let stats = store.stats().wait()?;
+    output.line(&format!("Total sessions: {}", stats.sessions));
+    output.line(&format!("Total messages: {}", stats.messages));
+    let of =
+        |source: &str| stats.by_source.iter().find(|(name, _)| name == source).map_or(0, |(_, count)| *count);
+    for source in SOURCES.into_iter().filter(|source| of(source) > 0) {
+        output.line(&format!("  {source}: {} sessions", of(source)));
+    }
+    for (source, count) in stats.by_source.iter().filter(|(name, _)| !SOURCES.contains(&name.as_str())) {
+        output.line(&format!("  {source}: {count} sessions"));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a file size for people")]
+    let megabytes = stats.file_bytes as f64 / (1024.0 * 1024.0);
+    output.line(&format!("Database size: {megabytes:.1} MB"));
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! The binary: reads the command line, wires the crates together, prints what they say.
+//!
+//! Nothing here decides anything a library could decide. Only `output` prints.
+
+mod cli;
+mod command;
+mod context;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use context::Context;
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new();
+    let done = Context::open().and_then(|context| run(cli, &context, &output));
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            output.error(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Config { command } => command::config::run(command, context, output),
+        Command::Sessions { command } => command::sessions::run(command, context, output),
+        Command::Db { command } => command::database::run(command, context, output),
+        Command::Completion { shell } => {
+            output.text(&cli::completion(shell));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Version => {
+            output.line(&cli::version());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

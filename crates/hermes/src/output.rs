@@ -1,0 +1,63 @@
+//! Everything the program prints goes through here: results to standard output, notices and errors to standard error.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+/// The two streams. Symbols and colour are left to the texts themselves, which make sense without either.
+#[derive(Debug)]
+pub(crate) struct Output {
+    interactive: bool,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self { interactive: io::stdin().is_terminal() && io::stderr().is_terminal() }
+    }
+
+    /// One line of a result.
+    pub(crate) fn line(&self, text: &str) {
+        self.text(&format!("{text}\n"));
+    }
+
+    /// A result as it stands.
+    pub(crate) fn text(&self, text: &str) {
+        let mut stdout = io::stdout().lock();
+        if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            // A reader that went away, such as `head`, has seen enough; anything else is worth a word.
+            if error.kind() == ErrorKind::BrokenPipe {
+                std::process::exit(0);
+            }
+            self.error(&format!("cannot write the output: {error}"));
+        }
+    }
+
+    /// Something to know beside the result.
+    pub(crate) fn notice(&self, text: &str) {
+        // Nothing can be done about a standard error that does not take it.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    pub(crate) fn error(&self, text: &str) {
+        self.notice(&format!("error: {text}"));
+    }
+
+    /// Asks a yes-or-no question. Where nobody can answer, the answer is no.
+    pub(crate) fn confirm(&self, question: &str) -> Answer {
+        if !self.interactive {
+            return Answer::Nobody;
+        }
+        let _ = write!(io::stderr(), "{question} [y/N] ");
+        let mut line = String::new();
+        match io::stdin().read_line(&mut line) {
+            Ok(_) if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") => Answer::Yes,
+            _ => Answer::No,
+        }
+    }
+}
+
+/// What a person answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Yes,
+    No,
+    Nobody,
+}
