@@ -9,6 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
@@ -93,7 +94,11 @@ pub(crate) fn create_plain(path: &Path) -> Result<Connection> {
 
 #[expect(clippy::disallowed_methods, reason = "this crate is the one that opens SQLite")]
 pub(crate) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    Connection::open_with_flags(path, flags).map_err(|error| Error::from_sqlite(path, &error))
+    let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
+    let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
+    // Without this a statement is planned anew for every new bound value, which costs more than running it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fail)?;
+    Ok(connection)
 }
 
 /// Creates the file for its owner alone before SQLite can create it for everybody; the log files follow its mode.

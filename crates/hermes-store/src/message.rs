@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Row, ToSql, ffi, params};
 
 use crate::column;
 use crate::error::Attempt;
+use crate::index::{self, Upkeep};
 use crate::pending::Pending;
 use crate::session::{self, NewSession};
 use crate::writer::{Durability, Scope};
@@ -110,6 +111,9 @@ fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<M
         Err(error) => return Err(error.into()),
     }
     let id = scope.connection.last_insert_rowid();
+    if scope.columns.upkeep == Upkeep::ByHand {
+        index::add(scope.connection, id, &content)?;
+    }
     if new.provenance.is_some_and(|origin| origin != implied_provenance(message.role)) || !extra.is_empty() {
         let extra = (!extra.is_empty()).then(|| json_text(&extra));
         scope

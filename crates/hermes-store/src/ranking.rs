@@ -22,7 +22,7 @@ pub(crate) fn rank(candidates: Vec<Candidate>, words: &[String], limit: usize) -
     let counted: Vec<(i64, usize, Vec<usize>)> = candidates
         .into_iter()
         .map(|candidate| {
-            let text = candidate.text.to_lowercase();
+            let text = lower(candidate.text);
             // A candidate matched, so a word that is not found here stands further on, or is spelt with accents.
             let counts = words.iter().map(|word| text.matches(word.as_str()).count().max(1)).collect();
             (candidate.id, text.len(), counts)
@@ -43,6 +43,15 @@ pub(crate) fn rank(candidates: Vec<Candidate>, words: &[String], limit: usize) -
         .collect();
     scored.sort_by(|(a, newer), (b, older)| b.total_cmp(a).then(older.cmp(newer)));
     scored.into_iter().take(limit).map(|(_, id)| id).collect()
+}
+
+/// Most text is ASCII, which can be changed in place.
+fn lower(mut text: String) -> String {
+    if text.is_ascii() {
+        text.make_ascii_lowercase();
+        return text;
+    }
+    text.to_lowercase()
 }
 
 /// Words that occur once in most candidates tell them apart less than words that are repeated in a few.

@@ -85,6 +85,7 @@ impl Reader {
                 Access::Shared => open_for_reading(&self.path)?,
                 Access::Immutable => open_immutable(&self.path)?,
             };
+            connection.set_prepared_statement_cache_capacity(64);
             let columns = Columns::read(&connection).map_err(|fault| fault.at(&self.path))?;
             self.open = Some((connection, columns));
         }
@@ -96,7 +97,7 @@ impl Reader {
             .execute_batch("BEGIN")
             .map_err(Into::into)
             .and_then(|()| columns.refresh(connection))
-            .and_then(|()| run(&Scope { connection, columns }));
+            .and_then(|_| run(&Scope { connection, columns }));
         if !connection.is_autocommit() && connection.execute_batch("ROLLBACK").is_err() {
             // Start afresh rather than read from a transaction that will not end.
             self.open = None;

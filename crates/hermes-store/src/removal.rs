@@ -5,6 +5,7 @@ use rusqlite::params;
 
 use crate::Store;
 use crate::error::Attempt;
+use crate::index::{self, Upkeep};
 use crate::listing::SessionFilter;
 use crate::pending::Pending;
 use crate::writer::{Durability, Scope};
@@ -50,6 +51,9 @@ fn prunable(scope: &Scope<'_>, cutoff: Timestamp, filter: &SessionFilter) -> Att
 }
 
 fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
+    if scope.columns.upkeep == Upkeep::ByHand {
+        index::remove_session(scope.connection, id.as_str())?;
+    }
     for sql in [
         "UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id = ?1",
         "DELETE FROM messages WHERE session_id = ?1",

@@ -9,7 +9,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use crate::error::{Attempt, Error, Fault};
-use crate::index;
+use crate::index::{self, Upkeep};
 
 /// What we create. Other programs raise it; we only add columns up to it.
 pub(crate) const VERSION: i64 = 6;
@@ -57,6 +57,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
 pub(crate) struct Columns {
     pub(crate) sessions: HashSet<String>,
     pub(crate) messages: HashSet<String>,
+    pub(crate) upkeep: Upkeep,
     /// SQLite's own counter of schema changes, to notice when another program upgrades the file under us.
     cookie: i64,
 }
@@ -66,16 +67,18 @@ impl Columns {
         Ok(Self {
             sessions: columns_of(connection, "sessions")?,
             messages: columns_of(connection, "messages")?,
+            upkeep: index::upkeep(connection)?,
             cookie: cookie(connection)?,
         })
     }
 
     /// Reads again if the schema changed since; cheap when it did not.
-    pub(crate) fn refresh(&mut self, connection: &Connection) -> Attempt<()> {
-        if cookie(connection)? != self.cookie {
-            *self = Self::read(connection)?;
+    pub(crate) fn refresh(&mut self, connection: &Connection) -> Attempt<Refreshed> {
+        if cookie(connection)? == self.cookie {
+            return Ok(Refreshed::Unchanged);
         }
-        Ok(())
+        *self = Self::read(connection)?;
+        Ok(Refreshed::Changed)
     }
 
     pub(crate) fn has_message(&self, column: &str) -> bool {
@@ -85,6 +88,13 @@ impl Columns {
     pub(crate) fn has_session(&self, column: &str) -> bool {
         self.sessions.contains(column)
     }
+}
+
+/// Whether the schema was another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refreshed {
+    Changed,
+    Unchanged,
 }
 
 /// Something the user should know about the file that is not an error.

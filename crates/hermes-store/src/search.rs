@@ -3,6 +3,7 @@
 //! The index answers; while it is being rebuilt, the rows it does not hold yet are scanned as well, so that a search
 //! finds everything at any time, only slower.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use hermes_text::{SearchQuery, ellipsize, head};
@@ -23,7 +24,7 @@ use crate::writer::{Order, Scope};
 /// The newest matches that are ranked. The engine's own ranking counts every occurrence of every word in the whole
 /// file first, which takes a tenth of a second for a common word; ranking what is recent takes a hundredth of that,
 /// and for all but the most common words it is everything there is.
-const RANKED: usize = 400;
+const RANKED: usize = 300;
 
 /// How many rows outside the index one search looks at, newest first.
 const SCANNED: i64 = 50_000;
@@ -153,17 +154,31 @@ fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> At
     while let Some(row) = rows.next()? {
         candidates.push(Candidate { id: row.get(0)?, text: column::string(row, 1)? });
     }
-    let mut snippets = scope.connection.prepare_cached(
-        "SELECT snippet(messages_fts, 0, '>>>', '<<<', '...', 40) FROM messages_fts
-         WHERE messages_fts MATCH ?1 AND rowid = ?2",
+    let best = rank(candidates, query.words(), within.limit);
+    let mut snippets = cut_snippets(scope, query, &best)?;
+    Ok(best.into_iter().map(|id| Match { id, snippet: snippets.remove(&id).unwrap_or_default() }).collect())
+}
+
+/// The words around each match. One walk along the index for all of them: looking each row up anew would read the
+/// lists of common words once per row.
+fn cut_snippets(scope: &Scope<'_>, query: &SearchQuery, ids: &[i64]) -> Attempt<HashMap<i64, String>> {
+    let Some(oldest) = ids.iter().min() else { return Ok(HashMap::new()) };
+    let list = format!("[{}]", ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+    let mut statement = scope.connection.prepare_cached(
+        "SELECT rowid, CASE WHEN rowid IN (SELECT value FROM json_each(?3))
+                            THEN snippet(messages_fts, 0, '>>>', '<<<', '...', 40) END
+         FROM messages_fts WHERE messages_fts MATCH ?1 AND rowid >= ?2 ORDER BY rowid DESC",
     )?;
-    let mut matches = Vec::new();
-    for id in rank(candidates, query.words(), within.limit) {
-        let mut rows = snippets.query(params![query.as_str(), id])?;
-        let snippet = rows.next()?.map(|row| column::string(row, 0)).transpose()?.unwrap_or_default();
-        matches.push(Match { id, snippet });
+    let mut rows = statement.query(params![query.as_str(), oldest, list])?;
+    let mut snippets = HashMap::with_capacity(ids.len());
+    while snippets.len() < ids.len()
+        && let Some(row) = rows.next()?
+    {
+        if let Some(snippet) = column::text(row, 1)? {
+            snippets.insert(row.get(0)?, snippet);
+        }
     }
-    Ok(matches)
+    Ok(snippets)
 }
 
 /// Looks at rows the index does not hold: every word must occur, newest rows first.

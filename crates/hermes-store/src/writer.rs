@@ -11,17 +11,18 @@ use std::thread;
 use std::time::Duration;
 
 use hermes_types::random_hex;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::connection::Journal;
 use crate::error::{Attempt, Error, Fault, Result};
-use crate::index::{self, Progress};
+use crate::index::{self, Progress, Upkeep};
 use crate::pending::Pending;
-use crate::schema::Columns;
+use crate::schema::{Columns, Refreshed};
 
 /// How many waiting writes share a transaction at most, so that the first does not wait long for the last.
-const BATCH: usize = 512;
+const BATCH: usize = 2048;
 
 /// How often a lock held by another process is asked for again, each time after 20 to 150 ms.
 const RETRIES: u32 = 15;
@@ -105,6 +106,11 @@ impl Writer {
         let mut synced = Durability::Process;
         let mut tending = true;
         let mut closing = None;
+        if let Err(fault) = self.set_upkeep() {
+            // The triggers stay on, which is slower and just as right; adding by hand as well would not be.
+            tracing::warn!(error = %fault.at(&self.path), "the search index is kept by the file's triggers");
+            self.columns.upkeep = Upkeep::Triggers;
+        }
         while closing.is_none() {
             let first = if tending {
                 match queue.try_recv() {
@@ -183,7 +189,7 @@ impl Writer {
     /// One transaction: the outer error means nothing was written, an inner one concerns that write alone.
     fn attempt(&mut self, writes: &mut [Box<dyn Write>], isolation: Isolation) -> Attempt<Vec<Attempt<()>>> {
         self.begin()?;
-        let results = self.columns.refresh(&self.connection).and_then(|()| self.run_all(writes, isolation));
+        let results = self.follow_schema().and_then(|()| self.run_all(writes, isolation));
         let committed = results.and_then(|results| {
             retry_while_busy(|| self.connection.execute_batch("COMMIT"))?;
             Ok(results)
@@ -209,6 +215,20 @@ impl Writer {
             }
         }
         Ok(results)
+    }
+
+    /// Takes notice of a schema another program changed, and of who has to keep the index.
+    fn follow_schema(&mut self) -> Attempt<()> {
+        if self.columns.refresh(&self.connection)? == Refreshed::Changed {
+            self.set_upkeep()?;
+        }
+        Ok(())
+    }
+
+    fn set_upkeep(&self) -> Attempt<()> {
+        let by_triggers = self.columns.upkeep == Upkeep::Triggers;
+        self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, by_triggers)?;
+        Ok(())
     }
 
     fn begin(&self) -> Attempt<()> {

@@ -5,10 +5,14 @@
 
 mod bound;
 mod search_query;
+mod sse;
+mod think;
 mod title;
 mod tokens;
 
 pub use bound::{ellipsize, head, head_and_tail, single_line, tail};
 pub use search_query::SearchQuery;
+pub use sse::{SseEvent, SseParser, SseTooLarge};
+pub use think::{Scrubbed, ThinkScrubber, extract_inline_reasoning, strip_think};
 pub use title::{Title, TitleTooLong, next_title, title_base};
 pub use tokens::estimate_tokens;

@@ -176,6 +176,48 @@ fn deleting_a_parent_leaves_its_children() {
 }
 
 #[test]
+fn what_hangs_on_a_message_goes_with_it() {
+    let place = place();
+    let id = place.session("s", 1.0);
+    let mut page = hermes_store::NewMessage::new(hermes_types::Message::user("from the web"), Timestamp(1.0));
+    page.provenance = Some(hermes_types::Provenance::Web);
+    place.store.append(&id, page).wait().unwrap();
+    let notes = || {
+        place
+            .sql()
+            .query_row("SELECT COUNT(*) FROM hx_message_notes", [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    assert_eq!(notes(), 1);
+    place.store.delete_session(&id).wait().unwrap();
+    assert_eq!(notes(), 0);
+    assert!(place.find("web").hits.is_empty());
+}
+
+/// Messages written by us, by another program and by us again are all found: whoever writes keeps the index.
+#[test]
+fn the_index_is_kept_by_whoever_writes() {
+    let place = place();
+    let id = place.session("s", 1.0);
+    place.say(&id, "needle ours", 1.0);
+    place
+        .sql()
+        .execute_batch("INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s', 'user', 'needle theirs', 2)")
+        .unwrap();
+    place.say(&id, "needle again", 3.0);
+    assert_eq!(place.find("needle").hits.len(), 3);
+    place.sql().execute_batch("CREATE TRIGGER mine AFTER INSERT ON messages BEGIN UPDATE sessions SET user_id = new.content; END").unwrap();
+    place.say(&id, "needle seen", 4.0);
+    let seen: String = place.sql().query_row("SELECT user_id FROM sessions", [], |row| row.get(0)).unwrap();
+    assert_eq!(seen, "needle seen", "a trigger somebody adds runs");
+    assert_eq!(place.find("needle").hits.len(), 4);
+    place
+        .sql()
+        .execute_batch("INSERT INTO messages_fts(messages_fts, rank) VALUES ('integrity-check', 1)")
+        .unwrap();
+}
+
+#[test]
 fn pruning_spares_what_is_still_open() {
     let place = place();
     for (id, at) in [("open", 1.0), ("ended", 2.0), ("recent", 50.0)] {
