@@ -38,6 +38,8 @@ pub(crate) enum Command {
 pub(crate) enum ConfigCommand {
     /// Show what is configured; keys are masked
     Show,
+    /// Open config.yaml in $EDITOR
+    Edit,
     /// Set a value; secrets go to .env, the rest to config.yaml
     Set {
         /// A dotted path such as model.default, or a variable such as OPENROUTER_API_KEY

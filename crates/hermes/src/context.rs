@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use hermes_config::{Config, Env, FileState, Home};
+use hermes_config::{Config, Env, Home};
 use hermes_store::{Error, Store};
 use hermes_types::{Timestamp, WallClock};
 
@@ -27,10 +27,7 @@ impl Context {
     pub(crate) fn config(&self, output: &Output) -> Config {
         let config = Config::load(&self.home, &self.env);
         for warning in config.warnings() {
-            match config.state() {
-                FileState::Broken => output.notice(&format!("Warning: Failed to load config: {warning}")),
-                _ => output.notice(&format!("warning: {warning}")),
-            }
+            output.notice(&warning.to_string());
         }
         config
     }
@@ -56,8 +53,9 @@ impl Context {
     pub(crate) fn database(&self) -> PathBuf {
         self.home.join("state.db")
     }
+}
 
-    pub(crate) fn now(&self) -> Timestamp {
-        WallClock::default().now()
-    }
+/// The time of day, for relative dates.
+pub(crate) fn now() -> Timestamp {
+    WallClock::default().now()
 }

@@ -8,6 +8,7 @@ pub(crate) struct Output {
     interactive: bool,
 }
 
+#[expect(clippy::unused_self, reason = "printing is a capability: who holds an `Output` may")]
 impl Output {
     pub(crate) fn new() -> Self {
         Self { interactive: io::stdin().is_terminal() && io::stderr().is_terminal() }

@@ -1,9 +1,11 @@
-//! Chores of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release build.
+//! Chores of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release build,
+//! `cargo xtask docs` writes the reference pages from the tables they describe.
 //!
 //! The laws are tests as well, so that `cargo nextest run` is enough to find a breach.
 #![expect(clippy::print_stdout, reason = "this is the chores' output")]
 
 mod budgets;
+mod docs;
 mod layers;
 mod lengths;
 mod workspace;
@@ -12,13 +14,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-const USAGE: &str = "usage: cargo xtask <laws|budgets>";
+const USAGE: &str = "usage: cargo xtask <laws|budgets|docs>";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
     let done = match task.as_deref() {
         Some("laws") => laws(),
         Some("budgets") => budgets::run(),
+        Some("docs") => docs::write(),
         _ => Err(anyhow::anyhow!(USAGE)),
     };
     match done {

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use hermes_config::{Error, migrate, set};
+use anyhow::{Context as _, Result};
+use hermes_config::{Error, Management, migrate, save, set};
 
 use crate::cli::ConfigCommand;
 use crate::context::Context;
@@ -45,6 +45,7 @@ pub(crate) fn run(command: Option<ConfigCommand>, context: &Context, output: &Ou
         ConfigCommand::Unset { key } => {
             return said(set::unset(home, env, &key).map(|outcome| outcome.lines), output);
         }
+        ConfigCommand::Edit => return edit(context, output),
         ConfigCommand::Path => output.line(&home.config().display().to_string()),
         ConfigCommand::EnvPath => output.line(&home.dotenv().display().to_string()),
         ConfigCommand::Check => return Ok(check(context, output)),
@@ -58,6 +59,36 @@ pub(crate) fn run(command: Option<ConfigCommand>, context: &Context, output: &Ou
             }
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens config.yaml in the user's editor, making it from the defaults first if there is none.
+fn edit(context: &Context, output: &Output) -> Result<ExitCode> {
+    let Context { home, env } = context;
+    let management = Management::of(home, env);
+    management.allow("edit configuration")?;
+    let file = home.config();
+    if !file.exists() {
+        save::full_save(home, management, &[])?;
+    }
+    let chosen = ["EDITOR", "VISUAL"].into_iter().filter_map(|name| env.get(name)).map(str::to_owned);
+    let usual = ["nano", "vim", "vi", "code"].map(str::to_owned);
+    for editor in chosen.chain(usual) {
+        let mut words = editor.split_whitespace();
+        let Some(program) = words.next() else { continue };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "hands the terminal to the user's own editor and waits"
+        )]
+        let started = std::process::Command::new(program).args(words).arg(&file).status();
+        match started {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Ok(status) if status.success() => return Ok(ExitCode::SUCCESS),
+            Ok(_) => return Ok(ExitCode::FAILURE),
+            Err(error) => return Err(error).with_context(|| format!("cannot start {program}")),
+        }
+    }
+    output.line(&format!("No editor found. The file is {}", file.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -34,7 +34,7 @@ fn check(context: &Context, output: &Output) -> Result<ExitCode> {
     match &found.index {
         IndexHealth::Sound => output.line("  search index: sound"),
         IndexHealth::Rebuilding { done, of } => {
-            output.line(&format!("  search index: being rebuilt, {done} of {of} done"))
+            output.line(&format!("  search index: being rebuilt, {done} of {of} done"));
         }
         IndexHealth::Damaged(detail) => output.line(&format!("  search index: damaged ({detail})")),
         IndexHealth::Missing => output.line("  search index: missing"),

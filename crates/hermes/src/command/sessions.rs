@@ -13,7 +13,7 @@ use hermes_text::{SearchQuery, Title, ellipsize, head};
 use hermes_types::{SessionId, Timestamp};
 
 use crate::cli::SessionsCommand;
-use crate::context::Context;
+use crate::context::{Context, now};
 use crate::output::{Answer, Output};
 
 /// The sources a summary always names, in this order.
@@ -23,9 +23,9 @@ pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) 
     let store = context.store(output)?;
     match command {
         SessionsCommand::List { source, limit } => {
-            list(&store, SessionFilter { source }, limit, context, output)?
+            list(&store, SessionFilter { source }, limit, output)?;
         }
-        SessionsCommand::Search { words, limit } => search(&store, &words.join(" "), limit, context, output)?,
+        SessionsCommand::Search { words, limit } => search(&store, &words.join(" "), limit, output)?,
         SessionsCommand::Export { file, source, session_id } => {
             export(&store, &file, SessionFilter { source }, session_id.as_deref(), output)?;
         }
@@ -70,19 +70,13 @@ impl Consent {
     }
 }
 
-fn list(
-    store: &Store,
-    filter: SessionFilter,
-    limit: usize,
-    context: &Context,
-    output: &Output,
-) -> Result<()> {
+fn list(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> Result<()> {
     let sessions = store.list_sessions(filter, limit).wait()?;
     if sessions.is_empty() {
         output.line("No sessions found.");
         return Ok(());
     }
-    let now = context.now();
+    let now = now();
     let titled = sessions.iter().any(|session| session.title.is_some());
     if titled {
         output.line(&format!("{:<32} {:<40} {:<13} ID", "Title", "Preview", "Last Active"));
@@ -137,7 +131,7 @@ fn day(at: Timestamp) -> String {
     utc.with_timezone(&Local).format("%Y-%m-%d").to_string()
 }
 
-fn search(store: &Store, words: &str, limit: usize, context: &Context, output: &Output) -> Result<()> {
+fn search(store: &Store, words: &str, limit: usize, output: &Output) -> Result<()> {
     let Some(query) = SearchQuery::sanitise(words) else {
         output.line("Nothing to search for.");
         return Ok(());
@@ -148,7 +142,7 @@ fn search(store: &Store, words: &str, limit: usize, context: &Context, output: &
         output.line("No matches.");
     }
     for hit in found.hits {
-        let when = ago(hit.timestamp, context.now());
+        let when = ago(hit.timestamp, now());
         output.line(&format!("{} · {} · {when}", hit.session_id, hit.role));
         output.line(&format!("    {}", hermes_text::single_line(&hit.snippet)));
     }
@@ -162,15 +156,14 @@ fn export(
     session: Option<&str>,
     output: &Output,
 ) -> Result<()> {
-    let ids = match session {
-        Some(text) => match store.resolve_prefix(text).wait()? {
-            Some(id) => vec![id],
-            None => {
-                output.line(&format!("Session '{text}' not found."));
-                return Ok(());
-            }
-        },
-        None => store.exportable_sessions(filter).wait()?,
+    let ids = if let Some(text) = session {
+        let Some(id) = store.resolve_prefix(text).wait()? else {
+            output.line(&format!("Session '{text}' not found."));
+            return Ok(());
+        };
+        vec![id]
+    } else {
+        store.exportable_sessions(filter).wait()?
     };
     if file == "-" {
         for id in &ids {
@@ -241,7 +234,7 @@ fn prune(
     context: &Context,
     output: &Output,
 ) -> Result<()> {
-    let cutoff = context.now().minus(Duration::from_hours(24 * u64::from(days)));
+    let cutoff = now().minus(Duration::from_hours(24 * u64::from(days)));
     let doomed = store.prunable_sessions(cutoff, filter.clone()).wait()?.len();
     if doomed == 0 {
         output.line(&format!("No ended sessions older than {days} days."));

@@ -1,0 +1,104 @@
+//! `hermes config` on real files.
+
+use hermes_testkit::TempHome;
+use insta::assert_snapshot;
+
+use super::support::hermes;
+
+#[test]
+fn setting_a_key_changes_only_that_key() {
+    let text = "# my settings\nmodel:\n  default: a/b   # the good one\n  provider: openrouter\n\nmystery: {keep: [me, too]}\n";
+    let home = TempHome::builder().config_yaml(text).build().unwrap();
+    assert_snapshot!(hermes(&home, &["config", "set", "model.default", "c/d"]), @r"
+    exit 0
+    --- stdout
+    ✓ Set model.default = c/d in [HOME]/config.yaml
+    ");
+    assert_eq!(home.read("config.yaml"), text.replace("a/b", "c/d"));
+}
+
+#[test]
+fn secrets_go_to_the_environment_file_and_are_never_shown() {
+    let home = TempHome::builder().env_file("# keys\nOTHER=1\n").build().unwrap();
+    let seen = hermes(&home, &["config", "set", "OPENROUTER_API_KEY", "sk-or-v1-0123456789abcdef"]);
+    assert_snapshot!(seen, @r"
+    exit 0
+    --- stdout
+    ✓ Set OPENROUTER_API_KEY in [HOME]/.env
+    ");
+    assert_eq!(home.read(".env"), "# keys\nOTHER=1\nOPENROUTER_API_KEY=sk-or-v1-0123456789abcdef\n");
+    let shown = hermes(&home, &["config", "show"]);
+    assert!(shown.contains("sk-o...cdef") && !shown.contains("0123456789"), "{shown}");
+}
+
+#[test]
+fn a_syntax_error_is_said_and_the_file_left_alone() {
+    let text = "model:\n  default: x\n bad: [1\n";
+    let home = TempHome::builder().config_yaml(text).build().unwrap();
+    let seen = hermes(&home, &["config", "get", "model.default"]);
+    assert!(
+        seen.contains("Warning: Failed to load config: [HOME]/config.yaml") && seen.contains("line 3"),
+        "{seen}"
+    );
+    assert!(seen.contains("anthropic/claude-opus-4.6"), "the defaults apply: {seen}");
+    let seen = hermes(&home, &["config", "set", "model.default", "y"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("nothing was written"), "{seen}");
+    assert_eq!(home.read("config.yaml"), text);
+}
+
+#[test]
+fn a_minimal_deployment_is_loaded_and_not_rewritten() {
+    let config = "model:\n  provider: custom\n  base_url: http://127.0.0.1:11434/v1\n  default: qwen3:8b\n";
+    let env = "HERMES_INFERENCE_PROVIDER=custom\nAPI_SERVER_ENABLED=1\nAPI_SERVER_HOST=127.0.0.1\nAPI_SERVER_PORT=8642\nAPI_SERVER_KEY=abc\n";
+    let home = TempHome::builder().config_yaml(config).env_file(env).build().unwrap();
+    for arguments in [&["config", "show"][..], &["config", "check"], &["sessions", "list"]] {
+        assert!(hermes(&home, arguments).starts_with("exit 0"), "{arguments:?}");
+    }
+    assert_eq!((home.read("config.yaml").as_str(), home.read(".env").as_str()), (config, env));
+}
+
+#[test]
+fn an_environment_file_with_a_byte_order_mark_is_read() {
+    let home =
+        TempHome::builder().env_file("\u{feff}OPENROUTER_API_KEY=sk-or-v1-aaaabbbbcccc\n").build().unwrap();
+    assert!(hermes(&home, &["config", "show"]).contains("OpenRouter     sk-o...cccc"));
+}
+
+#[test]
+fn a_managed_home_refuses_changes_and_says_why() {
+    let home = TempHome::builder().file(".managed", "").build().unwrap();
+    let seen = hermes(&home, &["config", "set", "timezone", "UTC"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("configuration is managed by NixOS"), "{seen}");
+    assert!(!home.join("config.yaml").exists());
+}
+
+#[test]
+fn mistakes_are_pointed_out() {
+    let home = TempHome::builder()
+        .config_yaml("_config_version: 10\nagnet:\n  max_turns: 5\napprovals:\n  mode: sometimes\nmodel:\n  api_key: ${NOT_SET}\n")
+        .build()
+        .unwrap();
+    let seen = hermes(&home, &["config", "check"]);
+    for words in ["agnet", "approvals.mode: must be one of", "model.api_key: still contains"] {
+        assert!(seen.contains(words), "{words}: {seen}");
+    }
+}
+
+#[test]
+fn migrating_keeps_comments_and_never_lowers_the_version() {
+    let home =
+        TempHome::builder().config_yaml("# mine\n_config_version: 33\nmodel: a/b # here\n").build().unwrap();
+    let seen = hermes(&home, &["config", "migrate"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert_eq!(home.read("config.yaml"), "# mine\n_config_version: 33\nmodel: a/b # here\n");
+    let home =
+        TempHome::builder().config_yaml("# mine\n_config_version: 3\nmodel: a/b # here\n").build().unwrap();
+    hermes(&home, &["config", "migrate"]);
+    let text = home.read("config.yaml");
+    assert!(
+        text.contains("# mine") && text.contains("model: a/b # here") && text.contains("_config_version: 10"),
+        "{text}"
+    );
+    assert!(hermes(&home, &["config", "migrate"]).contains("✓ Configuration is up to date!"));
+    assert_eq!(home.read("config.yaml"), text);
+}

@@ -1,0 +1,49 @@
+//! `hermes db`.
+
+use hermes_testkit::{Fixture, TempHome};
+
+use super::support::hermes;
+
+#[test]
+fn a_sound_file_is_called_sound() {
+    let home = TempHome::builder().state_db(Fixture::V22).build().unwrap();
+    let seen = hermes(&home, &["db", "check"]);
+    assert!(
+        seen.starts_with("exit 0") && seen.contains("schema version 22") && seen.contains("is sound"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn garbage_is_named_kept_and_not_replaced() {
+    let home = TempHome::builder()
+        .file("state.db", "not a database at all, only words. ".repeat(40))
+        .build()
+        .unwrap();
+    let seen = hermes(&home, &["sessions", "list"]);
+    assert!(
+        seen.starts_with("exit 1") && seen.contains("[HOME]/state.db") && seen.contains("hermes db repair"),
+        "{seen}"
+    );
+    assert!(home.read("state.db").starts_with("not a database"));
+}
+
+#[test]
+fn a_backup_opens_elsewhere() {
+    let home = TempHome::builder().state_db(Fixture::V6).build().unwrap();
+    let other = TempHome::new().unwrap();
+    let target = other.join("state.db");
+    let seen = hermes(&home, &["db", "backup", target.to_str().unwrap()]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert_eq!(hermes(&other, &["sessions", "stats"]), hermes(&home, &["sessions", "stats"]));
+}
+
+#[test]
+fn a_repair_keeps_what_was_there() {
+    let home = TempHome::builder().state_db(Fixture::V22).build().unwrap();
+    let before = hermes(&home, &["sessions", "list"]);
+    let seen = hermes(&home, &["db", "repair"]);
+    assert!(seen.contains("Rescued") && seen.contains("state.db.damaged-1"), "{seen}");
+    assert_eq!(hermes(&home, &["sessions", "list"]), before);
+    assert!(hermes(&home, &["db", "check"]).contains("schema version 22"));
+}

@@ -1,0 +1,34 @@
+//! Running the binary in a home of its own.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use assert_cmd::Command;
+use hermes_testkit::TempHome;
+
+/// Runs `hermes` and gives back everything a user would see, with the home's path blanked.
+pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> String {
+    run(home.path(), arguments)
+}
+
+pub(crate) fn run(home: &Path, arguments: &[&str]) -> String {
+    let output = Command::cargo_bin("hermes")
+        .unwrap()
+        .args(arguments)
+        .env_clear()
+        .env("HERMES_HOME", home)
+        .env("HOME", "/nonexistent")
+        .env("TZ", "UTC")
+        .output()
+        .unwrap();
+    let blank = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&*home.to_string_lossy(), "[HOME]");
+    let code = output.status.code().unwrap();
+    let (stdout, stderr) = (blank(&output.stdout), blank(&output.stderr));
+    let mut seen = format!("exit {code}\n");
+    for (name, text) in [("stdout", stdout), ("stderr", stderr)] {
+        if !text.is_empty() {
+            let _ = writeln!(seen, "--- {name}\n{}", text.trim_end());
+        }
+    }
+    seen
+}
