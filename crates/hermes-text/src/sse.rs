@@ -210,7 +210,10 @@ mod tests {
     #[test]
     fn foreign_bytes_are_replaced_and_the_mark_is_dropped() {
         check(b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", &[("", "a", None)]);
-        check(b"data: \xff\xc3\n\ndata: \xe6\x97\xa5\n\n", &[("", "\u{fffd}\u{fffd}", None), ("", "日", None)]);
+        check(
+            b"data: \xff\xc3\n\ndata: \xe6\x97\xa5\n\n",
+            &[("", "\u{fffd}\u{fffd}", None), ("", "日", None)],
+        );
     }
 
     #[test]
