@@ -22,6 +22,12 @@ pub enum Error {
     )]
     ReadOnly { path: PathBuf, detail: String },
 
+    /// The disk did not do as asked. Often it is full in a way SQLite cannot tell.
+    #[error(
+        "{path}: the disk could not be read or written ({detail}); it may be full or failing. Nothing was changed"
+    )]
+    Disk { path: PathBuf, detail: String },
+
     /// The file itself is broken. It is left as it is.
     #[error(
         "{path}: the database is damaged ({detail}). Nothing was changed; `hermes db repair` saves what can be read and keeps the damaged file"
@@ -100,6 +106,7 @@ impl Error {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Self::ReadOnly { path, detail }
             }
+            Some(ErrorCode::SystemIoFailure) => Self::Disk { path, detail },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged { path, detail },
             _ => Self::Other { path, detail },
         }

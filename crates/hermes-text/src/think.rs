@@ -329,6 +329,18 @@ mod tests {
         assert_eq!(extract_inline_reasoning("no <think> here"), None);
     }
 
+    /// Anything but linear time would keep this test busy for minutes.
+    #[test]
+    fn hostile_text_is_read_once() {
+        for piece in
+            ["<", "a<think>", "<think>", "x</think>", "<think", "a<think></thin", "\n<thought>x</thought>"]
+        {
+            let text = piece.repeat(200_000 / piece.len());
+            let _ = scrub([text.as_str()]);
+            let _ = scrub(std::iter::repeat_n(piece, 20_000));
+        }
+    }
+
     fn answer() -> impl Strategy<Value = String> {
         let token = prop_oneof![
             Just("<think>"),

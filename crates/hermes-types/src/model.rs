@@ -66,6 +66,8 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
     Text(String),
+    /// What was shown of this answer no longer holds: it was cut off, and the next attempt says something else.
+    Restart,
     Reasoning(String),
     /// A tool call has begun; its arguments are still streaming.
     ToolStarted {

@@ -38,8 +38,11 @@ impl Context {
         // A home that cannot be made is said by the database, with the file's name.
         let _ = self.home.ensure();
         let store = match Store::open(&path) {
-            Err(Error::ReadOnly { .. }) if path.exists() => {
-                output.notice(&format!("{}: not writable; reading only", path.display()));
+            Err(why @ (Error::ReadOnly { .. } | Error::Disk { .. } | Error::Full { .. }))
+                if path.exists() =>
+            {
+                output
+                    .notice(&format!("{why}. Reading only; what another process wrote last may be missing."));
                 Store::open_read_only(&path)?
             }
             opened => opened?,

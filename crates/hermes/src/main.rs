@@ -22,10 +22,23 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            output.error(&format!("{error:#}"));
+            output.error(&describe(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and what caused it. A cause the text already names is not said again.
+fn describe(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode> {

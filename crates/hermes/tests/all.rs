@@ -1,4 +1,6 @@
 //! The built binary, from outside: exit code, standard output, standard error, and what it left in the home.
+#![expect(clippy::disallowed_methods, reason = "tests mount small disks")]
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {
@@ -6,6 +8,7 @@ mod all {
 
     mod config;
     mod database;
+    mod disk;
     mod sessions;
     mod shell;
 }

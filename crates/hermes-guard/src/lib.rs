@@ -1,0 +1,10 @@
+//! Pure decisions about what may be reached and what may be shown.
+//!
+//! Holds rules, not deeds: nothing here opens a socket, reads a file or asks a clock. A decision depends on its arguments
+//! alone, and no input, however hostile, makes one panic or take more than linear time.
+
+mod redact;
+mod url;
+
+pub use redact::{Assignments, PhoneNumbers, Redaction, Redactor, redact};
+pub use url::{AddressKind, Blocklist, Denied, PrivateAddresses, Reason, UrlPolicy};

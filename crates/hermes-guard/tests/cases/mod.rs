@@ -1,0 +1,2 @@
+mod redact;
+mod url;

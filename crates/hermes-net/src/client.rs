@@ -1,0 +1,191 @@
+//! The client: connection pools, checks, and the walk along redirects.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hermes_guard::{Denied, Reason, UrlPolicy};
+use hermes_types::{Cancel, Clock, Deadline};
+use reqwest::NoProxy;
+use rustls::ClientConfig;
+use url::{Host, Url};
+
+use crate::bound::Bounds;
+use crate::config::{Config, Proxies};
+use crate::error::{Error, Wait};
+use crate::failure;
+use crate::redirect;
+use crate::request::{Redirects, Request, Trust, host_of};
+use crate::resolve::{Check, CheckedResolver, ResolveError};
+use crate::response::Response;
+use crate::tls;
+
+/// One per process; clones share its connections.
+#[derive(Clone)]
+pub struct Client(Arc<Shared>);
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    policy: Arc<UrlPolicy>,
+    proxy_hosts: Vec<String>,
+    configured: reqwest::Client,
+    // Apart from the other, so that a connection made without checks is never reused by a request that needs them.
+    untrusted: reqwest::Client,
+    checked: CheckedResolver,
+    unchecked: CheckedResolver,
+    tls: ClientConfig,
+}
+
+impl Client {
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let tls = tls::client_config(config.ca_bundle.as_deref())?;
+        let policy = Arc::new(config.policy.clone());
+        let proxy_hosts = config.proxies.hosts();
+        let unchecked = CheckedResolver { resolver: config.resolver.clone(), check: Check::Nothing };
+        let check = Check::Policy { policy: policy.clone(), except: proxy_hosts.clone() };
+        let checked = CheckedResolver { resolver: config.resolver.clone(), check };
+        let direct = if config.proxies == Proxies::Environment { &Proxies::Direct } else { &config.proxies };
+        Ok(Self(Arc::new(Shared {
+            configured: build(&config, &tls, &config.proxies, unchecked.clone())?,
+            untrusted: build(&config, &tls, direct, checked.clone())?,
+            clock: config.clock,
+            policy,
+            proxy_hosts,
+            checked,
+            unchecked,
+            tls,
+        })))
+    }
+
+    /// Sends the request and waits for the status line; the body is read from what this returns.
+    pub async fn send(
+        &self,
+        request: Request,
+        deadline: Deadline,
+        cancel: &Cancel,
+    ) -> Result<Response, Error> {
+        let bounds = self.bounds(deadline, cancel);
+        let mut request = request;
+        let mut hops = match request.redirects {
+            Redirects::Return => return self.exchange(request, bounds).await,
+            Redirects::Follow { most } => most,
+        };
+        loop {
+            let next = request.clone();
+            let response = self.exchange(request, bounds.clone()).await?;
+            let Some(next) = redirect::next(&next, response.status(), response.headers())? else {
+                return Ok(response);
+            };
+            if hops == 0 {
+                return Err(Error::TooManyRedirects { host: host_of(&next.url) });
+            }
+            hops -= 1;
+            request = next;
+        }
+    }
+
+    pub(crate) fn bounds(&self, deadline: Deadline, cancel: &Cancel) -> Bounds {
+        Bounds { clock: self.0.clock.clone(), deadline, cancel: cancel.clone() }
+    }
+
+    pub(crate) fn tls(&self) -> ClientConfig {
+        self.0.tls.clone()
+    }
+
+    pub(crate) fn resolver(&self) -> &CheckedResolver {
+        &self.0.unchecked
+    }
+
+    async fn exchange(&self, request: Request, bounds: Bounds) -> Result<Response, Error> {
+        let host = host_of(&request.url);
+        let client = match request.trust {
+            Trust::Configured => {
+                check_shape(&request.url)?;
+                &self.0.configured
+            }
+            Trust::Untrusted => {
+                self.check_untrusted(&request.url, &bounds).await?;
+                &self.0.untrusted
+            }
+        };
+        let outgoing = client
+            .request(request.method, request.url.clone())
+            .headers(request.headers)
+            .body(reqwest::Body::from(request.body));
+        let work = async { outgoing.send().await.map_err(|error| failure::before_answer(&host, error)) };
+        let late = || Error::TimedOut { host: host.clone(), wait: Wait::Answer };
+        let inner = bounds.hold(request.answer_within, late, work).await?;
+        Ok(Response {
+            inner,
+            url: request.url,
+            bounds,
+            stall_after: request.stall_after,
+            cap: request.cap,
+            read: 0,
+        })
+    }
+
+    async fn check_untrusted(&self, url: &Url, bounds: &Bounds) -> Result<(), Error> {
+        self.0.policy.check_url(url)?;
+        let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
+        if self.0.proxy_hosts.is_empty() {
+            return Ok(());
+        }
+        // Through a proxy the connector never sees the name, so its check would not happen.
+        if self.0.proxy_hosts.iter().any(|host| host == name) {
+            return Err(Denied::from(Reason::LocalName { host: name.to_owned() }).into());
+        }
+        let late = || Error::TimedOut { host: host_of(url), wait: Wait::Connection };
+        let look_up = async { Ok(self.0.checked.addresses(name).await) };
+        match bounds.hold(std::time::Duration::from_secs(15), late, look_up).await? {
+            Err(ResolveError::Denied(denied)) => Err(denied.into()),
+            // Where only the proxy can resolve names, it is the proxy that decides.
+            Ok(_) | Err(ResolveError::Unresolved(_)) => Ok(()),
+        }
+    }
+}
+
+fn check_shape(url: &Url) -> Result<(), Error> {
+    let web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if web { Ok(()) } else { Err(Error::InvalidUrl) }
+}
+
+fn build(
+    config: &Config,
+    tls: &ClientConfig,
+    proxies: &Proxies,
+    resolver: CheckedResolver,
+) -> Result<reqwest::Client, Error> {
+    #[expect(clippy::disallowed_methods, reason = "this is the crate that builds HTTP clients")]
+    let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .dns_resolver(Arc::new(resolver))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(config.connect_timeout)
+        .user_agent(config.user_agent.as_str())
+        .referer(false);
+    let unusable =
+        |error: reqwest::Error| Error::Settings { why: failure::clean(&error.without_url().to_string()) };
+    match proxies {
+        Proxies::Environment => {}
+        Proxies::Direct => builder = builder.no_proxy(),
+        Proxies::Fixed { http, https, bypass } => {
+            builder = builder.no_proxy();
+            let bypass = NoProxy::from_string(bypass);
+            if let Some(url) = http {
+                builder = builder
+                    .proxy(reqwest::Proxy::http(url.clone()).map_err(unusable)?.no_proxy(bypass.clone()));
+            }
+            if let Some(url) = https {
+                builder =
+                    builder.proxy(reqwest::Proxy::https(url.clone()).map_err(unusable)?.no_proxy(bypass));
+            }
+        }
+    }
+    builder.build().map_err(unusable)
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
+}

@@ -1,0 +1,74 @@
+//! Why a request failed, named for what the caller can do about it.
+
+use std::time::Duration;
+
+use hermes_guard::Denied;
+use thiserror::Error;
+
+/// What did not happen in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    Connection,
+    Answer,
+}
+
+impl std::fmt::Display for Wait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Connection => "did not accept a connection in time",
+            Self::Answer => "did not answer in time",
+        })
+    }
+}
+
+/// The texts are safe to show and to log: they name hosts and files, nothing else of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Error {
+    /// Nothing was sent, so repeating it is safe; `retryable` says whether it is worth it.
+    #[error("could not connect to {host}: {why}")]
+    Connect { host: String, why: String, retryable: bool },
+    #[error("{host} {wait}")]
+    TimedOut { host: String, wait: Wait },
+    /// The answer began and then nothing came for this long.
+    #[error("{host} sent nothing for {} s", after.as_secs())]
+    Stalled { host: String, after: Duration },
+    #[error("it was cancelled")]
+    Cancelled,
+    #[error("the time for this turn is used up")]
+    DeadlinePassed,
+    #[error("the answer of {host} is larger than {limit} bytes")]
+    TooLarge { host: String, limit: usize },
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The connection ended before the answer was complete.
+    #[error("{host} broke off the connection")]
+    Cut { host: String },
+    #[error("no secure connection to {host}: {why}")]
+    Tls { host: String, why: String },
+    #[error("the proxy did not let the connection to {host} through: {why}")]
+    Proxy { host: String, why: String },
+    #[error("this is not an address that can be asked for")]
+    InvalidUrl,
+    #[error("{host} redirects without end")]
+    TooManyRedirects { host: String },
+    /// A WebSocket was answered with an ordinary response.
+    #[error("{host} refused the connection with status {status}")]
+    Refused { host: String, status: u16 },
+    #[error("the answer of {host} is not what was expected: {why}")]
+    Malformed { host: String, why: String },
+    #[error("the settings for connections cannot be used: {why}")]
+    Settings { why: String },
+    #[error("the request to {host} failed: {why}")]
+    Other { host: String, why: String },
+}
+
+impl Error {
+    /// Whether the same request may succeed a little later. It says nothing about whether repeating it is harmless.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Connect { retryable, .. } => *retryable,
+            Self::TimedOut { .. } | Self::Stalled { .. } | Self::Cut { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! From what the libraries below report to [`Error`]. Their own texts name URLs, so only chosen parts get through.
+
+use std::error::Error as StdError;
+use std::io;
+
+use hermes_guard::{Denied, Redaction, redact};
+
+use crate::error::{Error, Wait};
+use crate::resolve::Unresolved;
+
+/// Before the status line came.
+pub(crate) fn before_answer(host: &str, error: reqwest::Error) -> Error {
+    let host = host.to_owned();
+    let error = &error.without_url();
+    if let Some(denied) = find::<Denied>(error) {
+        return Error::Denied(denied.clone());
+    }
+    if let Some(unresolved) = find::<Unresolved>(error) {
+        return Error::Connect { host, why: unresolved.to_string(), retryable: unresolved.temporary };
+    }
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return Error::Tls { host, why: tls_words(tls) };
+    }
+    if error.is_builder() {
+        return Error::InvalidUrl;
+    }
+    if error.is_connect() {
+        if error.is_timeout() {
+            return Error::TimedOut { host, wait: Wait::Connection };
+        }
+        if let Some(why) = proxy_words(error) {
+            return Error::Proxy { host, why };
+        }
+        return connect(host, find::<io::Error>(error));
+    }
+    if error.is_timeout() {
+        return Error::TimedOut { host, wait: Wait::Answer };
+    }
+    if error.is_request() || error.is_body() {
+        return Error::Cut { host };
+    }
+    Error::Other { host, why: deepest(error) }
+}
+
+/// While the body was read.
+pub(crate) fn in_body(host: &str, error: &reqwest::Error) -> Error {
+    let host = host.to_owned();
+    let garbled =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
+    match find::<io::Error>(error) {
+        Some(io) if garbled(io) => Error::Malformed { host, why: "its compression is broken".to_owned() },
+        _ => Error::Cut { host },
+    }
+}
+
+pub(crate) fn connect(host: String, error: Option<&io::Error>) -> Error {
+    let (why, retryable) = match error.map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => ("nothing answers at that port", true),
+        Some(
+            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof,
+        ) => ("the connection was broken off", true),
+        Some(
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown,
+        ) => ("the network is unreachable", true),
+        Some(io::ErrorKind::TimedOut) => ("no answer in time", true),
+        Some(io::ErrorKind::PermissionDenied) => ("this machine does not permit it", false),
+        _ => ("the connection failed", true),
+    };
+    Error::Connect { host, why: why.to_owned(), retryable }
+}
+
+pub(crate) fn tls_words(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Certificate;
+    let words = match error {
+        rustls::Error::InvalidCertificate(Certificate::UnknownIssuer) => {
+            "its certificate comes from an unknown authority; set HERMES_CA_BUNDLE if your network has its own"
+        }
+        rustls::Error::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            "its certificate has expired"
+        }
+        rustls::Error::InvalidCertificate(
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
+        ) => "its certificate is for another name",
+        rustls::Error::InvalidCertificate(_) => "its certificate is not valid",
+        rustls::Error::General(text) if text.contains("No CA certificates") => {
+            "this machine has no certificate authorities; install ca-certificates or set HERMES_CA_BUNDLE"
+        }
+        other => return clean(&other.to_string()),
+    };
+    words.to_owned()
+}
+
+fn proxy_words(error: &reqwest::Error) -> Option<String> {
+    let words = deepest(error);
+    let lower = words.to_ascii_lowercase();
+    ["tunnel", "proxy", "socks"].iter().any(|word| lower.contains(word)).then_some(words)
+}
+
+/// The innermost text of a chain, which says what happened and not to what.
+fn deepest(error: &(dyn StdError + 'static)) -> String {
+    let mut text = String::new();
+    walk(error, &mut |error| text = error.to_string());
+    clean(&text)
+}
+
+/// A foreign text, fit to be shown.
+pub(crate) fn clean(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
+    redact(&text, Redaction::default()).into_owned()
+}
+
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut found = None;
+    walk(error, &mut |error| found = found.or(error.downcast_ref::<T>()));
+    found
+}
+
+/// Visits an error and its causes. What an I/O error wraps is not among its sources, so it is visited by itself.
+fn walk<'a>(error: &'a (dyn StdError + 'static), visit: &mut dyn FnMut(&'a (dyn StdError + 'static))) {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        visit(error);
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match wrapped {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+}

@@ -1,0 +1,32 @@
+//! The only HTTP and WebSocket client.
+//!
+//! Holds TLS, proxies, connection reuse, time limits, size caps, redirects and the checks on requests made on a model's
+//! word. Does not parse what it fetches, and does not retry: callers know what may be repeated. Every request has a
+//! deadline and a cancel token, and nothing it says about a failure contains a query, a user name, a header or a key.
+
+mod bound;
+mod client;
+mod config;
+mod error;
+mod failure;
+mod redirect;
+mod request;
+mod resolve;
+mod response;
+mod retry_after;
+mod socket;
+mod tls;
+
+pub use bytes::Bytes;
+pub use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+pub use reqwest::{Method, StatusCode};
+pub use url::Url;
+
+pub use client::Client;
+pub use config::{Config, Proxies};
+pub use error::{Error, Wait};
+pub use request::{Redirects, Request, Trust};
+pub use resolve::{Resolve, SystemResolver};
+pub use response::Response;
+pub use retry_after::retry_after;
+pub use socket::{Frame, Socket, SocketLimits};

@@ -1,0 +1,177 @@
+//! What to ask for.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hermes_types::Secret;
+use reqwest::Method;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+use url::Url;
+
+use crate::error::Error;
+
+/// On whose word the address is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// The user's, by configuration: any address.
+    #[default]
+    Configured,
+    /// A model's or a web page's: only addresses the policy allows, checked before and after the name is resolved.
+    Untrusted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Redirects {
+    /// A redirect is an answer like any other.
+    #[default]
+    Return,
+    /// Each hop is checked; one to another host counts as untrusted. Secrets stay with the host they were meant for.
+    Follow { most: usize },
+}
+
+/// The largest body of an untrusted answer, unless the request says otherwise.
+const UNTRUSTED_CAP: usize = 32 * 1024 * 1024;
+
+/// A request. Its `Debug` form shows the host, names of headers and sizes, never values.
+#[derive(Clone)]
+pub struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) trust: Trust,
+    pub(crate) redirects: Redirects,
+    pub(crate) answer_within: Duration,
+    pub(crate) stall_after: Duration,
+    pub(crate) cap: Option<usize>,
+}
+
+impl Request {
+    pub fn new(method: Method, url: Url) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            trust: Trust::Configured,
+            redirects: Redirects::Return,
+            answer_within: Duration::from_mins(1),
+            stall_after: Duration::from_mins(1),
+            cap: None,
+        }
+    }
+
+    pub fn get(url: &str) -> Result<Self, Error> {
+        Ok(Self::new(Method::GET, parse(url)?))
+    }
+
+    pub fn post(url: &str) -> Result<Self, Error> {
+        Ok(Self::new(Method::POST, parse(url)?))
+    }
+
+    /// Sets a header that is no secret. A value that cannot be sent is an error that does not repeat it.
+    pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
+        let value = HeaderValue::from_str(value).map_err(|_| unsendable(&self.url, &name))?;
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// Sets a header that is never shown, never kept in compression tables, and never sent to another host.
+    pub fn secret_header(mut self, name: HeaderName, value: &Secret) -> Result<Self, Error> {
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unsendable(&self.url, &name))?;
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// `Authorization: Bearer …`.
+    pub fn bearer(self, token: &Secret) -> Result<Self, Error> {
+        self.secret_header(AUTHORIZATION, &Secret::new(format!("Bearer {}", token.expose())))
+    }
+
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub fn json(mut self, value: &impl Serialize) -> Result<Self, Error> {
+        let body = serde_json::to_vec(value).map_err(|_| Error::Other {
+            host: host_of(&self.url),
+            why: "its body cannot be written as JSON".to_owned(),
+        })?;
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.body = body.into();
+        Ok(self)
+    }
+
+    /// Marks the request as made on a model's word, and caps its answer.
+    #[must_use]
+    pub fn untrusted(mut self) -> Self {
+        self.trust = Trust::Untrusted;
+        self.cap = self.cap.or(Some(UNTRUSTED_CAP));
+        self
+    }
+
+    #[must_use]
+    pub fn follow(mut self, most: usize) -> Self {
+        self.redirects = Redirects::Follow { most };
+        self
+    }
+
+    /// How long to wait for the status line; connecting and sending are part of it.
+    #[must_use]
+    pub fn answer_within(mut self, patience: Duration) -> Self {
+        self.answer_within = patience;
+        self
+    }
+
+    /// How long the body may pause.
+    #[must_use]
+    pub fn stall_after(mut self, patience: Duration) -> Self {
+        self.stall_after = patience;
+        self
+    }
+
+    /// The most bytes the body may have in all, however it is read.
+    #[must_use]
+    pub fn cap(mut self, bytes: usize) -> Self {
+        self.cap = Some(bytes);
+        self
+    }
+
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("host", &host_of(&self.url))
+            .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
+            .field("body", &self.body.len())
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
+    }
+}
+
+fn unsendable(url: &Url, name: &HeaderName) -> Error {
+    Error::Other { host: host_of(url), why: format!("its header {name} has characters that cannot be sent") }
+}
+
+pub(crate) fn parse(url: &str) -> Result<Url, Error> {
+    Url::parse(url).map_err(|_| Error::InvalidUrl)
+}
+
+/// The host, with its port where that is not the usual one: all of a URL that may be shown.
+pub(crate) fn host_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or("(no host)");
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}

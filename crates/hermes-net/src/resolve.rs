@@ -1,0 +1,110 @@
+//! From names to addresses, with every address judged before anything connects to it.
+//!
+//! The connector gets exactly the addresses that were judged and asks no second time, so a name that changes its answer
+//! between the check and the connection gains nothing.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use hermes_guard::{Denied, UrlPolicy};
+use hermes_types::BoxFuture;
+
+/// Looks names up. The product has one; tests bring their own.
+pub trait Resolve: Send + Sync + fmt::Debug {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+}
+
+/// Asks the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// A name that has no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", if *temporary { "its name cannot be looked up right now" } else { "there is no such host" })]
+pub(crate) struct Unresolved {
+    pub(crate) temporary: bool,
+}
+
+/// What a looked-up address must satisfy.
+#[derive(Debug, Clone)]
+pub(crate) enum Check {
+    Nothing,
+    /// The policy, except for the hosts of configured proxies.
+    Policy {
+        policy: Arc<UrlPolicy>,
+        except: Vec<String>,
+    },
+}
+
+/// Looks up and judges; what reqwest and the WebSocket client connect through.
+#[derive(Debug, Clone)]
+pub(crate) struct CheckedResolver {
+    pub(crate) resolver: Arc<dyn Resolve>,
+    pub(crate) check: Check,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+}
+
+impl CheckedResolver {
+    /// Every address of the name. One that is not allowed spoils them all: which of them a later look-up would give
+    /// first is in the hands of whoever owns the name.
+    pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+        let addresses = self.resolver.resolve(name).await.map_err(|error| Unresolved::from_lookup(&error))?;
+        if addresses.is_empty() {
+            return Err(Unresolved { temporary: false }.into());
+        }
+        if let Check::Policy { policy, except } = &self.check
+            && !except.iter().any(|host| host.eq_ignore_ascii_case(name))
+        {
+            for address in &addresses {
+                policy.check_address(*address)?;
+            }
+        }
+        Ok(addresses)
+    }
+}
+
+impl Unresolved {
+    /// The operating system tells the two apart only in words.
+    fn from_lookup(error: &io::Error) -> Self {
+        let text = error.to_string().to_ascii_lowercase();
+        let permanent = ["not known", "no address", "nodename", "no such host", "not found"];
+        Self { temporary: !permanent.iter().any(|words| text.contains(words)) }
+    }
+}
+
+impl reqwest::dns::Resolve for CheckedResolver {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let resolver = self.clone();
+        Box::pin(async move {
+            match resolver.addresses(name.as_str()).await {
+                Ok(addresses) => {
+                    let addresses = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
+                    Ok(Box::new(addresses) as reqwest::dns::Addrs)
+                }
+                Err(ResolveError::Denied(denied)) => Err(Box::new(denied) as Box<dyn StdError + Send + Sync>),
+                Err(ResolveError::Unresolved(unresolved)) => {
+                    Err(Box::new(unresolved) as Box<dyn StdError + Send + Sync>)
+                }
+            }
+        })
+    }
+}

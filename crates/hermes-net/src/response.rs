@@ -1,0 +1,112 @@
+//! An answer whose body is read as it comes.
+//!
+//! Dropping it closes the connection if the body was not read to its end. Every read keeps to the request's deadline,
+//! cancel token and patience.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::bound::Bounds;
+use crate::error::Error;
+use crate::failure;
+use crate::request::host_of;
+
+pub struct Response {
+    pub(crate) inner: reqwest::Response,
+    pub(crate) url: Url,
+    pub(crate) bounds: Bounds,
+    pub(crate) stall_after: Duration,
+    pub(crate) cap: Option<usize>,
+    pub(crate) read: usize,
+}
+
+impl Response {
+    pub fn status(&self) -> StatusCode {
+        self.inner.status()
+    }
+
+    pub fn headers(&self) -> &HeaderMap {
+        self.inner.headers()
+    }
+
+    /// Where the answer came from, after redirects.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The next piece of the body as it arrived, or `None` at its end. May be dropped and called again without losing
+    /// anything.
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let host = host_of(&self.url);
+        let stalled = || Error::Stalled { host: host.clone(), after: self.stall_after };
+        let work = async { self.inner.chunk().await.map_err(|error| failure::in_body(&host, &error)) };
+        let chunk = self.bounds.hold(self.stall_after, stalled, work).await?;
+        if let Some(chunk) = &chunk {
+            self.read = self.read.saturating_add(chunk.len());
+            if let Some(limit) = self.cap.filter(|cap| self.read > *cap) {
+                return Err(Error::TooLarge { host, limit });
+            }
+        }
+        Ok(chunk)
+    }
+
+    /// The whole body, if it has at most `cap` bytes.
+    pub async fn bytes(mut self, cap: usize) -> Result<Bytes, Error> {
+        let limit = self.cap.map_or(cap, |own| own.min(cap));
+        let too_large = |host: &Url| Error::TooLarge { host: host_of(host), limit };
+        let announced = self.inner.content_length().and_then(|length| usize::try_from(length).ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(too_large(&self.url));
+        }
+        // The first piece is kept as it is: most bodies have no second.
+        let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
+        if first.len() > limit {
+            return Err(too_large(&self.url));
+        }
+        let Some(second) = self.next_chunk().await? else { return Ok(first) };
+        let mut body = BytesMut::from(first);
+        let mut chunk = Some(second);
+        while let Some(piece) = chunk {
+            if body.len() + piece.len() > limit {
+                return Err(too_large(&self.url));
+            }
+            body.extend_from_slice(&piece);
+            chunk = self.next_chunk().await?;
+        }
+        Ok(body.freeze())
+    }
+
+    /// The body as text; bytes that are not UTF-8 become U+FFFD.
+    pub async fn text(self, cap: usize) -> Result<String, Error> {
+        let bytes = self.bytes(cap).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub async fn json<T: DeserializeOwned>(self, cap: usize) -> Result<T, Error> {
+        let host = host_of(&self.url);
+        let bytes = self.bytes(cap).await?;
+        // The parser's own text quotes the body, which may hold secrets.
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let what = if error.is_data() { "it has other fields" } else { "it is not JSON" };
+            Error::Malformed {
+                host,
+                why: format!("{what} (line {}, column {})", error.line(), error.column()),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status().as_u16())
+            .field("host", &host_of(&self.url))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,240 @@
+//! A WebSocket to a configured host: connect, send, receive, close.
+//!
+//! Direct, without proxies. Reconnecting, heartbeats and what the messages mean are the caller's.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use hermes_types::{Cancel, Deadline};
+use reqwest::header::HeaderMap;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::Error as SocketError;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Message, http};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use url::{Host, Url};
+
+use crate::bound::Bounds;
+use crate::client::Client;
+use crate::error::{Error, Wait};
+use crate::failure;
+use crate::request::host_of;
+use crate::resolve::ResolveError;
+
+/// Small, because most sockets idle; both are allocated at once.
+const BUFFER: usize = 8 * 1024;
+
+/// A piece of the conversation. Pings are answered by themselves and shown only so that a caller sees life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    Text(String),
+    Binary(Bytes),
+    Ping(Bytes),
+    Pong(Bytes),
+    /// The other side is leaving, with its code and reason if it gave them.
+    Close(Option<(u16, String)>),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct SocketLimits {
+    pub connect_within: Duration,
+    /// The largest message taken in.
+    pub message: usize,
+}
+
+impl Default for SocketLimits {
+    fn default() -> Self {
+        Self { connect_within: Duration::from_secs(30), message: 16 * 1024 * 1024 }
+    }
+}
+
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// An open connection. Dropping it closes it without a word.
+pub struct Socket {
+    stream: WebSocketStream<Box<dyn Wire>>,
+    host: String,
+    bounds: Bounds,
+    limit: usize,
+    /// The other side said goodbye: whatever ends the connection now is in good order.
+    ending: bool,
+}
+
+impl Client {
+    /// Opens a WebSocket. The deadline and the token hold for the whole life of the socket.
+    pub async fn connect(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        limits: SocketLimits,
+        deadline: Deadline,
+        cancel: &Cancel,
+    ) -> Result<Socket, Error> {
+        let bounds = self.bounds(deadline, cancel);
+        let host = host_of(url);
+        let late = || Error::TimedOut { host: host.clone(), wait: Wait::Connection };
+        let open = self.open(url, &host, headers, limits.message);
+        let stream = bounds.hold(limits.connect_within, late, open).await?;
+        Ok(Socket { stream, host, bounds, limit: limits.message, ending: false })
+    }
+
+    async fn open(
+        &self,
+        url: &Url,
+        host: &str,
+        headers: HeaderMap,
+        limit: usize,
+    ) -> Result<WebSocketStream<Box<dyn Wire>>, Error> {
+        let tcp = self.dial(url, host).await?;
+        let wire: Box<dyn Wire> = match url.scheme() {
+            "ws" => Box::new(tcp),
+            "wss" => {
+                let mut tls = self.tls();
+                tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+                let name = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+                let name = ServerName::try_from(name).map_err(|_| Error::InvalidUrl)?;
+                let connected = TlsConnector::from(Arc::new(tls)).connect(name, tcp).await;
+                Box::new(connected.map_err(|error| tls_failure(host, &error))?)
+            }
+            _ => return Err(Error::InvalidUrl),
+        };
+        let uri: http::Uri = url.as_str().parse().map_err(|_| Error::InvalidUrl)?;
+        let mut request = uri.into_client_request().map_err(|_| Error::InvalidUrl)?;
+        request.headers_mut().extend(headers);
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            .write_buffer_size(BUFFER)
+            .max_message_size(Some(limit))
+            .max_frame_size(Some(limit));
+        let (stream, _) = client_async_with_config(request, wire, Some(config))
+            .await
+            .map_err(|error| socket_failure(host, limit, &error))?;
+        Ok(stream)
+    }
+
+    async fn dial(&self, url: &Url, host: &str) -> Result<TcpStream, Error> {
+        let port = url.port_or_known_default().ok_or(Error::InvalidUrl)?;
+        let addresses = match url.host().ok_or(Error::InvalidUrl)? {
+            Host::Ipv4(address) => vec![address.into()],
+            Host::Ipv6(address) => vec![address.into()],
+            Host::Domain(name) => self.resolver().addresses(name).await.map_err(|error| match error {
+                ResolveError::Denied(denied) => Error::Denied(denied),
+                ResolveError::Unresolved(unresolved) => Error::Connect {
+                    host: host.to_owned(),
+                    why: unresolved.to_string(),
+                    retryable: unresolved.temporary,
+                },
+            })?,
+        };
+        let mut last = None;
+        for address in addresses {
+            match TcpStream::connect(SocketAddr::new(address, port)).await {
+                Ok(stream) => {
+                    // Messages are small and must not wait for one another; a platform that refuses is no harm.
+                    stream.set_nodelay(true).ok();
+                    return Ok(stream);
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(failure::connect(host.to_owned(), last.as_ref()))
+    }
+}
+
+impl Socket {
+    /// Sends a frame, waiting at most `patience` for the network to take it.
+    pub async fn send(&mut self, frame: Frame, patience: Duration) -> Result<(), Error> {
+        let message = match frame {
+            Frame::Text(text) => Message::text(text),
+            Frame::Binary(bytes) => Message::Binary(bytes),
+            Frame::Ping(bytes) => Message::Ping(bytes),
+            Frame::Pong(bytes) => Message::Pong(bytes),
+            Frame::Close(_) => return self.close(patience).await,
+        };
+        let (host, limit) = (&self.host, self.limit);
+        let stalled = || Error::Stalled { host: host.clone(), after: patience };
+        let work =
+            async { self.stream.send(message).await.map_err(|error| socket_failure(host, limit, &error)) };
+        self.bounds.hold(patience, stalled, work).await
+    }
+
+    /// The next frame, or `None` once the connection has been closed in good order. May be dropped and called again
+    /// without losing anything, so a caller can wait for other things at the same time.
+    pub async fn recv(&mut self, patience: Duration) -> Result<Option<Frame>, Error> {
+        let (host, limit) = (&self.host, self.limit);
+        let stalled = || Error::Stalled { host: host.clone(), after: patience };
+        let work = async {
+            loop {
+                return match self.stream.next().await {
+                    None | Some(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed)) => Ok(None),
+                    Some(Err(SocketError::Io(_))) if self.ending => Ok(None),
+                    Some(Err(error)) => Err(socket_failure(host, limit, &error)),
+                    Some(Ok(Message::Text(text))) => Ok(Some(Frame::Text(text.as_str().to_owned()))),
+                    Some(Ok(Message::Binary(bytes))) => Ok(Some(Frame::Binary(bytes))),
+                    Some(Ok(Message::Ping(bytes))) => Ok(Some(Frame::Ping(bytes))),
+                    Some(Ok(Message::Pong(bytes))) => Ok(Some(Frame::Pong(bytes))),
+                    Some(Ok(Message::Close(frame))) => Ok(Some(Frame::Close(
+                        frame.map(|frame| (frame.code.into(), frame.reason.as_str().to_owned())),
+                    ))),
+                    Some(Ok(Message::Frame(_))) => continue,
+                };
+            }
+        };
+        let frame = self.bounds.hold(patience, stalled, work).await?;
+        self.ending |= matches!(frame, Some(Frame::Close(_)));
+        Ok(frame)
+    }
+
+    /// Says goodbye. The other side's goodbye can still be received.
+    pub async fn close(&mut self, patience: Duration) -> Result<(), Error> {
+        let (host, limit) = (&self.host, self.limit);
+        let stalled = || Error::Stalled { host: host.clone(), after: patience };
+        let work = async {
+            match self.stream.close(None).await {
+                Ok(()) | Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed) => Ok(()),
+                Err(error) => Err(socket_failure(host, limit, &error)),
+            }
+        };
+        self.bounds.hold(patience, stalled, work).await
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+fn tls_failure(host: &str, error: &io::Error) -> Error {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(tls) => Error::Tls { host: host.to_owned(), why: failure::tls_words(tls) },
+        None => Error::Cut { host: host.to_owned() },
+    }
+}
+
+fn socket_failure(host: &str, limit: usize, error: &SocketError) -> Error {
+    let host = host.to_owned();
+    match error {
+        SocketError::Capacity(_) | SocketError::WriteBufferFull(_) => Error::TooLarge { host, limit },
+        SocketError::Http(response) => Error::Refused { host, status: response.status().as_u16() },
+        SocketError::Io(_)
+        | SocketError::ConnectionClosed
+        | SocketError::AlreadyClosed
+        | SocketError::Protocol(
+            tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake
+            | tokio_tungstenite::tungstenite::error::ProtocolError::HandshakeIncomplete,
+        ) => Error::Cut { host },
+        other => Error::Malformed { host, why: failure::clean(&other.to_string()) },
+    }
+}

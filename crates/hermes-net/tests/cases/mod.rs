@@ -1,0 +1,12 @@
+mod bounds;
+mod failures;
+mod proxy;
+mod raw;
+mod redirects;
+mod retry_after;
+mod secrets;
+mod socket;
+mod support;
+mod tls;
+mod transfer;
+mod untrusted;

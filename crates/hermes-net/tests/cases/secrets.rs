@@ -1,0 +1,88 @@
+//! Nothing secret in what is shown or logged.
+
+use hermes_net::{Error, HeaderName, Request};
+use hermes_types::Secret;
+use tokio::net::TcpListener;
+
+use super::raw::{Raw, Then, ok, redirect};
+use super::support::Net;
+
+const SECRET: &str = "s3cr3t-v4lue";
+
+fn loaded(url: &str) -> Request {
+    Request::post(url)
+        .unwrap()
+        .bearer(&Secret::new(SECRET))
+        .unwrap()
+        .secret_header(HeaderName::from_static("x-key"), &Secret::new(SECRET))
+        .unwrap()
+        .body(SECRET)
+}
+
+/// With the secret in every place of a URL that can hold one.
+fn everywhere(address: &str) -> String {
+    format!("http://{SECRET}:{SECRET}@{address}/bot{SECRET}/x?key={SECRET}#{SECRET}")
+}
+
+#[track_caller]
+fn check(shown: &str) {
+    assert!(!shown.contains(SECRET) && !shown.contains("v4lue"), "{shown}");
+}
+
+#[tokio::test]
+async fn errors_and_debug_forms_are_clean() {
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    let dead = Raw::start(|_| (Vec::new(), Then::Close)).await;
+    let noise = Raw::start(|_| (b"not http at all\r\n\r\n".to_vec(), Then::Close)).await;
+    let short =
+        Raw::start(|_| (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec(), Then::Close)).await;
+    let body = Raw::saying(&ok(&format!("{{\"a\": \"{SECRET}\"}}"))).await;
+    let bounce = Raw::saying(&redirect(302, &format!("http://10.0.0.1/?key={SECRET}"))).await;
+    let wrong = Raw::saying(&redirect(302, &format!("http://[{SECRET}/"))).await;
+    let addresses = [
+        closed.to_string(),
+        dead.address.to_string(),
+        noise.address.to_string(),
+        short.address.to_string(),
+        body.address.to_string(),
+        bounce.address.to_string(),
+        wrong.address.to_string(),
+        "nowhere.test".to_owned(),
+    ];
+    let net = Net::new();
+    for address in addresses {
+        for request in [
+            loaded(&everywhere(&address)),
+            loaded(&everywhere(&address)).follow(2),
+            loaded(&everywhere(&address)).untrusted(),
+        ] {
+            check(&format!("{request:?}"));
+            let error = match net.send(request).await {
+                Ok(response) => {
+                    check(&format!("{response:?}"));
+                    match response.json::<Vec<u8>>(1000).await {
+                        Ok(_) => panic!("{address} answered a list"),
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            check(&format!("{error} {error:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_sent_is_not_repeated() {
+    let request = Request::get("http://example.com/").unwrap();
+    let error = request.clone().bearer(&Secret::new(format!("{SECRET}\n"))).unwrap_err();
+    check(&format!("{error} {error:?}"));
+    assert!(matches!(error, Error::Other { .. }));
+    check(&format!(
+        "{:?}",
+        request.header(HeaderName::from_static("x-a"), &format!("{SECRET}\0")).unwrap_err()
+    ));
+}

@@ -1,0 +1,115 @@
+//! What the tests share: a client on a test clock, names that resolve as a test says, a model server from YAML.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hermes_guard::{PrivateAddresses, UrlPolicy};
+use hermes_net::{Client, Config, Error, Proxies, Request, Resolve, Response};
+use hermes_testkit::{ModelServer, Script, TestClock};
+use hermes_types::{BoxFuture, Cancel, Clock, Deadline};
+
+pub(crate) const HOUR: Duration = Duration::from_hours(1);
+pub(crate) const MINUTE: Duration = Duration::from_mins(1);
+
+/// A client, the clock it waits on, and the names it was asked for.
+pub(crate) struct Net {
+    pub(crate) client: Client,
+    pub(crate) clock: TestClock,
+    pub(crate) names: Arc<Names>,
+}
+
+impl Net {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// With private addresses allowed, so that untrusted requests can reach the test's own servers.
+    pub(crate) fn open() -> Self {
+        Self::with(|config| config.policy = open_policy())
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let clock = TestClock::new();
+        let names = Arc::new(Names::default());
+        let mut config = Config::new(Arc::new(clock.clone()));
+        config.proxies = Proxies::Direct;
+        config.resolver = names.clone();
+        change(&mut config);
+        Self { client: Client::new(config).unwrap(), clock, names }
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline_in(HOUR)
+    }
+
+    pub(crate) fn deadline_in(&self, span: Duration) -> Deadline {
+        Deadline::after(&self.clock as &dyn Clock, span)
+    }
+
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Error> {
+        self.client.send(request, self.deadline(), &Cancel::new()).await
+    }
+
+    pub(crate) async fn get(&self, url: &str) -> Result<Response, Error> {
+        self.send(Request::get(url)?).await
+    }
+
+    /// Does the work while the clock moves on by `span` each time the work waits.
+    pub(crate) async fn after<T>(&self, span: Duration, work: impl Future<Output = T>) -> T {
+        let pass = async {
+            loop {
+                self.clock.wait_for_sleepers(1).await;
+                self.clock.advance(span);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = pass => unreachable!("the clock goes on for ever"),
+        }
+    }
+}
+
+pub(crate) fn open_policy() -> UrlPolicy {
+    UrlPolicy { private: PrivateAddresses::Allow, ..UrlPolicy::default() }
+}
+
+/// A resolver that knows what a test taught it and remembers what it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    known: Mutex<HashMap<String, Vec<IpAddr>>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Names {
+    pub(crate) fn set(&self, name: &str, addresses: &[&str]) {
+        let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        self.known.lock().unwrap().insert(name.to_owned(), addresses);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        self.asked.lock().unwrap().push(name.to_owned());
+        let found = self.known.lock().unwrap().get(name).cloned();
+        Box::pin(async move { found.ok_or_else(|| io::Error::other("Name or service not known")) })
+    }
+}
+
+pub(crate) async fn model(yaml: &str) -> ModelServer {
+    ModelServer::start(Script::from_yaml("test", yaml).unwrap()).await.unwrap()
+}
+
+pub(crate) fn chat(server: &ModelServer) -> Request {
+    let body =
+        serde_json::json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]});
+    Request::post(&format!("{}/chat/completions", server.base_url())).unwrap().json(&body).unwrap()
+}

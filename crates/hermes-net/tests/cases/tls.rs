@@ -1,0 +1,110 @@
+//! Secure connections, to a server whose authority only the test knows.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hermes_net::{Client, Config, Error};
+use hermes_task::Tasks;
+use hermes_testkit::TestClock;
+use hermes_types::Cancel;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::raw::ok;
+use super::support::Net;
+
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+pub(crate) fn acceptor() -> TlsAcceptor {
+    let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(fixture("server-key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn secure_server() -> (SocketAddr, Tasks) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tasks = Tasks::new(&Cancel::new());
+    tasks.spawn("secure server", async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor().accept(stream).await else { continue };
+            let mut request = [0; 1024];
+            if stream.read(&mut request).await.is_ok() {
+                stream.write_all(ok("secure").as_bytes()).await.ok();
+                stream.shutdown().await.ok();
+            }
+        }
+    });
+    (address, tasks)
+}
+
+fn trusting() -> Net {
+    let net = Net::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
+    net.names.set("secure.test", &["127.0.0.1"]);
+    net.names.set("other.test", &["127.0.0.1"]);
+    net
+}
+
+#[tokio::test]
+async fn an_own_authority_is_believed() {
+    let (address, _tasks) = secure_server().await;
+    let url = format!("https://secure.test:{}/", address.port());
+    assert_eq!(trusting().get(&url).await.unwrap().text(100).await.unwrap(), "secure");
+    assert_eq!(
+        trusting().get(&format!("https://{address}/")).await.unwrap().text(100).await.unwrap(),
+        "secure"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_not() {
+    let (address, _tasks) = secure_server().await;
+    let error = Net::new().get(&format!("https://{address}/")).await.unwrap_err();
+    assert!(matches!(&error, Error::Tls { why, .. } if why.contains("unknown authority")), "{error:?}");
+    assert!(!error.is_transient());
+}
+
+#[tokio::test]
+async fn nor_is_a_certificate_for_another_name() {
+    let (address, _tasks) = secure_server().await;
+    let error = trusting().get(&format!("https://other.test:{}/", address.port())).await.unwrap_err();
+    assert!(matches!(&error, Error::Tls { why, .. } if why.contains("another name")), "{error:?}");
+}
+
+#[tokio::test]
+async fn nor_a_server_that_does_not_speak_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tasks = Tasks::new(&Cancel::new());
+    tasks.spawn("plain server", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_exact(&mut [0; 16]).await.unwrap();
+        stream.write_all(ok("plain").as_bytes()).await.unwrap();
+    });
+    let error = Net::new().get(&format!("https://{address}/")).await.unwrap_err();
+    assert!(matches!(error, Error::Tls { .. } | Error::Connect { .. }), "{error:?}");
+}
+
+#[test]
+fn a_bundle_that_cannot_be_used_is_named() {
+    for (file, words) in [("missing.pem", "missing.pem"), ("server-key.pem", "it holds no certificate")] {
+        let mut config = Config::new(Arc::new(TestClock::new()));
+        config.ca_bundle = Some(fixture(file));
+        let error = Client::new(config).unwrap_err();
+        assert!(matches!(&error, Error::Settings { why } if why.contains(words)), "{error:?}");
+    }
+}

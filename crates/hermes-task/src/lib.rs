@@ -1,0 +1,13 @@
+//! The one place that starts tasks, and the clock that can sleep.
+//!
+//! Holds no work of its own. A task started here has a name (a tracing span around everything it logs), ends when its
+//! cancel token is cancelled, and cannot take anything else down: a panic is caught, logged under the task's name, and
+//! handed to whoever waits for it.
+
+mod clock;
+mod task;
+mod tasks;
+
+pub use clock::SystemClock;
+pub use task::{Ended, Task, spawn_cooperative, spawn_named};
+pub use tasks::Tasks;
