@@ -1,0 +1,142 @@
+//! Where the breakpoints of a provider's prompt cache go.
+//!
+//! At most four: the system text and the last three messages that can carry one. The tree that is marked is a copy made
+//! for one request; history never holds a marker, and earlier bytes of the prompt never change.
+
+use std::borrow::Cow;
+
+use hermes_types::{Message, Role};
+use serde_json::json;
+
+use crate::wire::{Mode, Node, Object, Vendor};
+
+/// Whether to mark, and for how long the provider is asked to keep what is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CachePolicy {
+    #[default]
+    Off,
+    FiveMinutes,
+    OneHour,
+}
+
+impl CachePolicy {
+    /// The policy for a route: Claude on OpenRouter, and every endpoint that speaks Messages.
+    pub fn for_route(mode: Mode, vendor: Vendor, model: &str, wanted: Self) -> Self {
+        let claude = model.to_ascii_lowercase().contains("claude");
+        match mode {
+            Mode::Anthropic => wanted,
+            Mode::Chat if vendor == Vendor::OpenRouter && claude => wanted,
+            _ => Self::Off,
+        }
+    }
+
+    pub(crate) fn marker(self) -> Option<Node<'static>> {
+        match self {
+            Self::Off => None,
+            Self::FiveMinutes => Some(json!({"type": "ephemeral"}).into()),
+            Self::OneHour => Some(json!({"type": "ephemeral", "ttl": "1h"}).into()),
+        }
+    }
+}
+
+/// Whether the results of tools can carry a marker on a wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolMarks {
+    Allowed,
+    Refused,
+}
+
+/// Which messages carry a breakpoint, newest first.
+pub(crate) fn breakpoints(messages: &[Message], tools: ToolMarks) -> Vec<usize> {
+    messages
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, message)| match message.role {
+            Role::System => false,
+            Role::Tool => tools == ToolMarks::Allowed,
+            Role::User | Role::Assistant => true,
+        })
+        .map(|(at, _)| at)
+        .take(3)
+        .collect()
+}
+
+/// Marks a message of the chat wire.
+pub(crate) fn mark_message(message: &mut Object<'_>, marker: Node<'static>) {
+    match message.get_mut("content") {
+        Some(Node::Text(text)) if !text.is_empty() => {
+            let text = std::mem::replace(text, Cow::Borrowed(""));
+            let block = Object::new().with("type", "text").with("text", text).with("cache_control", marker);
+            message.set("content", vec![Node::Object(block)]);
+        }
+        Some(Node::List(parts)) => {
+            if !parts.last_mut().is_some_and(|last| mark_block(last, marker.clone())) {
+                message.set("cache_control", marker);
+            }
+        }
+        _ => message.set("cache_control", marker),
+    }
+}
+
+/// Marks one block; a raw part is not touched, since its bytes are not ours.
+pub(crate) fn mark_block(block: &mut Node<'_>, marker: Node<'static>) -> bool {
+    match block {
+        Node::Object(object) => {
+            object.set("cache_control", marker);
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_types::ToolCall;
+
+    use super::*;
+
+    #[test]
+    fn at_most_three_besides_the_system_text() {
+        let call = ToolCall::new(Some("c"), "t", "{}");
+        let messages = [
+            Message::user("a"),
+            Message::assistant("b"),
+            Message::user("c"),
+            Message::assistant("").with_calls(vec![call.clone()]),
+            Message::tool(&call, "r"),
+        ];
+        assert_eq!(breakpoints(&messages, ToolMarks::Allowed), [4, 3, 2]);
+        assert_eq!(breakpoints(&messages, ToolMarks::Refused), [3, 2, 1]);
+        assert!(breakpoints(&[], ToolMarks::Allowed).is_empty());
+    }
+
+    #[test]
+    fn a_marker_finds_its_place() {
+        let marker = || CachePolicy::OneHour.marker().unwrap();
+        let mark = |content: Node<'static>| {
+            let mut message = Object::new().with("content", content);
+            mark_message(&mut message, marker());
+            message.to_value()
+        };
+        let expected = json!({"type": "ephemeral", "ttl": "1h"});
+        assert_eq!(
+            mark("x".into()),
+            json!({"content": [{"type": "text", "text": "x", "cache_control": expected}]})
+        );
+        assert_eq!(mark("".into()), json!({"content": "", "cache_control": expected}));
+        assert_eq!(mark(Vec::new().into()), json!({"content": [], "cache_control": expected}));
+        let two = vec![Node::Object(Object::new()), Node::Object(Object::new().with("type", "text"))];
+        assert_eq!(mark(two.into()), json!({"content": [{}, {"type": "text", "cache_control": expected}]}));
+    }
+
+    #[test]
+    fn only_claude_is_cached() {
+        let on = CachePolicy::FiveMinutes;
+        let policy = |mode, vendor, model| CachePolicy::for_route(mode, vendor, model, on);
+        assert_eq!(policy(Mode::Chat, Vendor::OpenRouter, "anthropic/claude-sonnet-4"), on);
+        assert_eq!(policy(Mode::Chat, Vendor::OpenRouter, "openai/gpt-5"), CachePolicy::Off);
+        assert_eq!(policy(Mode::Chat, Vendor::Other, "claude"), CachePolicy::Off);
+        assert_eq!(policy(Mode::Anthropic, Vendor::Other, "MiniMax-M2"), on);
+    }
+}

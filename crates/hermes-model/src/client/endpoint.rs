@@ -1,0 +1,93 @@
+//! One place a request can go: address, wire, and whose key is shown there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_types::{BoxFuture, Cancel, Secret};
+
+use crate::price::Prices;
+use crate::wire::{Cause, WireOptions};
+
+/// A model at a provider.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The id sent in requests.
+    pub model: String,
+    pub wire: WireOptions,
+    pub credentials: Arc<dyn Credentials>,
+    /// The window as configured or learnt; a guess by family otherwise.
+    pub context_window: u64,
+    /// Prices from the provider's own list, where it has one.
+    pub prices: Option<Prices>,
+}
+
+/// Where keys come from. The only thing that knows how to renew or change one.
+pub trait Credentials: Send + Sync + fmt::Debug {
+    /// The credential to use now; renews one that is about to run out.
+    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>>;
+
+    /// The provider refused the credential: get a new one, if there is a way.
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>>;
+
+    /// The provider refused for this key alone: go on with another. `false` when there is none.
+    fn rotate(&self, cause: Cause, after: Option<Duration>) -> bool;
+
+    fn can_renew(&self) -> bool;
+
+    fn has_another(&self) -> bool;
+}
+
+/// A credential in the form a request shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Presented {
+    /// `Authorization: Bearer …`
+    Bearer(Secret),
+    /// `x-api-key: …`
+    ApiKeyHeader(Secret),
+    /// Signed by the AWS scheme, which covers the body.
+    Aws(AwsKeys),
+    /// A local server that asks for nothing.
+    Nothing,
+}
+
+/// What an AWS signature is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwsKeys {
+    pub access_key: String,
+    pub secret_key: Secret,
+    pub session_token: Option<Secret>,
+    pub region: String,
+}
+
+/// There is no credential; the words tell a person what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+/// One key that never changes.
+#[derive(Debug, Clone)]
+pub struct FixedKey(pub Presented);
+
+impl Credentials for FixedKey {
+    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        Box::pin(std::future::ready(Ok(self.0.clone())))
+    }
+
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+        let words = "this key cannot be renewed; set another with `hermes model`".to_owned();
+        Box::pin(std::future::ready(Err(Unavailable(words))))
+    }
+
+    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+        false
+    }
+
+    fn can_renew(&self) -> bool {
+        false
+    }
+
+    fn has_another(&self) -> bool {
+        false
+    }
+}

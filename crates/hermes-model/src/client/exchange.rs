@@ -1,0 +1,212 @@
+//! One request and its answer, in whichever form it comes.
+
+use std::time::Duration;
+
+use hermes_net::header::HeaderName;
+use hermes_net::{Client, Error as NetError, Method, Response, StatusCode, Url};
+use hermes_types::{Request, Timestamp};
+
+use super::endpoint::{Endpoint, Presented};
+use super::shown::Shown;
+use crate::client::aws;
+use crate::error::Error;
+use crate::wire::{Answer, Decoder, Ending, Failure, Streaming, build_body, decode_plain, headers, url_for};
+
+/// The most a whole answer may hold.
+const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
+/// The most of a refusal that is read.
+const REFUSAL_LIMIT: usize = 256 * 1024;
+
+/// Why there is no answer from this exchange.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Cancelled,
+    DeadlinePassed,
+    /// The provider, or the way to it, failed.
+    Failed(Failure),
+    /// An answer came, but without the shape of one.
+    Shapeless(String),
+    /// It cannot be sent as configured.
+    Misconfigured(String),
+}
+
+impl From<NetError> for Trouble {
+    fn from(error: NetError) -> Self {
+        match error {
+            NetError::Cancelled => Self::Cancelled,
+            NetError::DeadlinePassed => Self::DeadlinePassed,
+            NetError::InvalidUrl | NetError::Settings { .. } | NetError::Tls { .. } | NetError::Denied(_) => {
+                Self::Misconfigured(error.to_string())
+            }
+            other => Self::Failed(Failure::network(other.to_string())),
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::AskAgain { reason } => {
+                Self::Failed(Failure::network(format!("the answer could not be read: {reason}")))
+            }
+            Error::AskElsewhere { missing } => Self::Shapeless(missing.to_owned()),
+            Error::Classify(fault) => Self::Failed(Failure::from(&fault)),
+        }
+    }
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    pub(super) answer: Duration,
+    pub(super) stall: Duration,
+}
+
+/// Sends the request once and reads the answer to its end.
+pub(super) async fn exchange(
+    client: &Client,
+    endpoint: &Endpoint,
+    presented: &Presented,
+    request: &Request,
+    streaming: Streaming,
+    patience: Patience,
+    now: Timestamp,
+    shown: &mut Shown<'_>,
+) -> Result<Answer, Trouble> {
+    let outgoing = prepare(endpoint, presented, request, streaming, now)?
+        .answer_within(patience.answer)
+        .stall_after(patience.stall)
+        .cap(ANSWER_LIMIT);
+    let response = client.send(outgoing, request.deadline, &request.cancel).await?;
+    if !response.status().is_success() {
+        return Err(Trouble::Failed(read_refusal(response).await?));
+    }
+    match streaming {
+        // Some servers ignore the wish for a stream and answer in one piece.
+        Streaming::Streamed if !is_json(&response) => read_stream(endpoint, response, shown).await,
+        _ => {
+            let body = response.bytes(ANSWER_LIMIT).await?;
+            let answer = decode_plain(&endpoint.wire, &body)?;
+            show_whole(&answer, shown);
+            Ok(answer)
+        }
+    }
+}
+
+fn prepare(
+    endpoint: &Endpoint,
+    presented: &Presented,
+    request: &Request,
+    streaming: Streaming,
+    now: Timestamp,
+) -> Result<hermes_net::Request, Trouble> {
+    let misconfigured = |what: String| Trouble::Misconfigured(what);
+    let address = url_for(&endpoint.wire, &endpoint.model, streaming);
+    let url = Url::parse(&address).map_err(|_| {
+        misconfigured(format!("`{}` is not an address; check model.base_url", endpoint.wire.base.as_str()))
+    })?;
+    let body = build_body(request, &endpoint.wire, streaming).to_bytes();
+    let mut outgoing = hermes_net::Request::new(Method::POST, url.clone());
+    let mut sent = vec![
+        ("content-type".to_owned(), "application/json".to_owned()),
+        ("user-agent".to_owned(), concat!("HermesAgent/", env!("CARGO_PKG_VERSION")).to_owned()),
+    ];
+    let accept = match streaming {
+        Streaming::Streamed => "text/event-stream, application/json",
+        Streaming::Plain => "application/json",
+    };
+    sent.push(("accept".to_owned(), accept.to_owned()));
+    sent.extend(headers(&endpoint.wire, request));
+    for (name, value) in &sent {
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| misconfigured(format!("`{name}` is not a header name")))?;
+        outgoing = outgoing.header(name, value)?;
+    }
+    outgoing = match presented {
+        Presented::Bearer(token) => outgoing.bearer(token)?,
+        Presented::ApiKeyHeader(key) => outgoing.secret_header(HeaderName::from_static("x-api-key"), key)?,
+        Presented::Aws(keys) => {
+            for (name, value) in aws::sign(keys, &url, &body, now) {
+                let name = HeaderName::from_bytes(name.as_bytes())
+                    .map_err(|_| misconfigured("a header name".to_owned()))?;
+                outgoing = outgoing.secret_header(name, &value)?;
+            }
+            outgoing
+        }
+        Presented::Nothing => outgoing,
+    };
+    Ok(outgoing.body(body))
+}
+
+fn is_json(response: &Response) -> bool {
+    let kind =
+        response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with("application/json")
+}
+
+async fn read_stream(
+    endpoint: &Endpoint,
+    mut response: Response,
+    shown: &mut Shown<'_>,
+) -> Result<Answer, Trouble> {
+    let mut decoder = Decoder::new(&endpoint.wire);
+    let mut deltas = Vec::new();
+    let mut broken = None;
+    loop {
+        match response.next_chunk().await {
+            Ok(Some(chunk)) => {
+                let read = decoder.push(&chunk, &mut deltas);
+                deltas.drain(..).for_each(|delta| shown.pass(delta));
+                read?;
+            }
+            Ok(None) => break,
+            // The provider said it was done before the connection broke; nothing is missing.
+            Err(_) if decoder.has_ended() => break,
+            Err(error) => {
+                broken = Some(error);
+                break;
+            }
+        }
+    }
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    let ending = decoder.finish(&mut deltas)?;
+    deltas.drain(..).for_each(|delta| shown.pass(delta));
+    match ending {
+        Ending::Complete(answer) => Ok(*answer),
+        Ending::CutOff(_) => Err(Trouble::Failed(Failure::network("the stream ended before the answer did"))),
+    }
+}
+
+/// A consumer of deltas sees the same, whether the answer came in pieces or not.
+fn show_whole(answer: &Answer, shown: &mut Shown<'_>) {
+    use hermes_types::Delta;
+    if let Some(reasoning) = answer.message.reasoning.clone().filter(|text| !text.is_empty()) {
+        shown.pass(Delta::Reasoning(reasoning));
+    }
+    let text = answer.message.content.text();
+    let visible = hermes_text::strip_think(&text);
+    if !visible.trim().is_empty() {
+        shown.pass(Delta::Text(visible.into_owned()));
+    }
+    for call in &answer.message.tool_calls {
+        shown.pass(Delta::ToolStarted { name: call.name.clone() });
+    }
+}
+
+async fn read_refusal(response: Response) -> Result<Failure, Trouble> {
+    let status: StatusCode = response.status();
+    let named: Vec<(String, String)> = response
+        .headers()
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .collect();
+    let body = match response.bytes(REFUSAL_LIMIT).await {
+        Ok(body) => body.to_vec(),
+        Err(NetError::Cancelled) => return Err(Trouble::Cancelled),
+        // The status alone says enough.
+        Err(_) => Vec::new(),
+    };
+    Ok(Failure::http(status.as_u16(), &named, &body))
+}

@@ -1,0 +1,102 @@
+//! How many tokens fit into a model's context: what can be known without asking, and how the answers of servers that are
+//! asked are read.
+//!
+//! Names are guessed from only where a name means something: a custom endpoint without metadata gets the default.
+
+mod metadata;
+
+pub use metadata::{
+    from_catalogue, from_lm_studio, from_models, from_models_dev, from_ollama, from_props, ollama_num_ctx,
+};
+
+/// What an unknown model is taken to have.
+pub const DEFAULT: u64 = 128_000;
+
+/// Sizes that are tried, one after the other, when a provider says "too long" without a number.
+pub const STEPS: [u64; 5] = [128_000, 64_000, 32_000, 16_000, 8_000];
+
+/// Windows by family; the longest key contained in the name wins, and never the other way round.
+const FAMILIES: [(&str, u64); 15] = [
+    ("claude-opus-4-6", 1_000_000),
+    ("claude-opus-4.6", 1_000_000),
+    ("claude-sonnet-4-6", 1_000_000),
+    ("claude-sonnet-4.6", 1_000_000),
+    ("claude", 200_000),
+    ("gpt-4.1", 1_047_576),
+    ("gpt-5", 128_000),
+    ("gpt-4", 128_000),
+    ("gemini", 1_048_576),
+    ("deepseek", 128_000),
+    ("llama", 131_072),
+    ("qwen", 131_072),
+    ("minimax", 204_800),
+    ("glm", 202_752),
+    ("kimi", 262_144),
+];
+
+/// The family's window. Only for hosts of known providers.
+pub fn of_family(model: &str) -> Option<u64> {
+    let name = model.to_ascii_lowercase();
+    FAMILIES
+        .iter()
+        .filter(|(key, _)| name.contains(key))
+        .max_by_key(|(key, _)| key.len())
+        .map(|(_, window)| *window)
+}
+
+/// Windows on AWS, where names carry no other hint.
+pub fn of_bedrock(model: &str) -> u64 {
+    let name = model.to_ascii_lowercase();
+    if name.contains("claude") {
+        return of_family(&name).unwrap_or(200_000);
+    }
+    if ["nova-pro", "nova-lite"].into_iter().any(|family| name.contains(family)) { 300_000 } else { DEFAULT }
+}
+
+/// The next smaller step, or `None` at the bottom. A guessed size is never remembered on disk.
+pub fn step_down(current: u64) -> Option<u64> {
+    STEPS.into_iter().find(|step| *step < current)
+}
+
+/// The key of an entry in `context_length_cache.yaml`.
+pub fn cache_key(model: &str, base_url: &str) -> String {
+    format!("{model}@{base_url}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families() {
+        let check = |model: &str, window: Option<u64>| assert_eq!(of_family(model), window, "{model}");
+        check("anthropic/claude-opus-4.6", Some(1_000_000));
+        check("claude-sonnet-4-6-20260101", Some(1_000_000));
+        check("claude-sonnet-4", Some(200_000));
+        check("gpt-4.1-mini", Some(1_047_576));
+        check("gpt-4-1106-preview", Some(128_000));
+        check("openai/gpt-5.2", Some(128_000));
+        check("qwen3.5:27b", Some(131_072));
+        check("deepseek:latest", Some(128_000));
+        check("claud", None);
+        check("mystery", None);
+    }
+
+    #[test]
+    fn aws() {
+        let check = |model: &str, window: u64| assert_eq!(of_bedrock(model), window, "{model}");
+        check("us.anthropic.claude-sonnet-4-6", 1_000_000);
+        check("anthropic.claude-3-haiku-20240307-v1:0", 200_000);
+        check("amazon.nova-pro-v1:0", 300_000);
+        check("meta.llama3-70b", 128_000);
+    }
+
+    #[test]
+    fn steps() {
+        let path: Vec<u64> = std::iter::successors(Some(200_000), |size| step_down(*size)).skip(1).collect();
+        assert_eq!(path, STEPS);
+        assert_eq!(step_down(100_000), Some(64_000));
+        assert_eq!(step_down(8_000), None);
+        assert_eq!(cache_key("m", "http://h/v1"), "m@http://h/v1");
+    }
+}

@@ -1,0 +1,209 @@
+//! Chat completions, chunk by chunk or whole.
+//!
+//! Usage may come before, with or after the finish reason, in a chunk without choices; `[DONE]` may be missing. Without a
+//! finish reason the answer counts as whole only if `[DONE]` came and what there is stands by itself.
+
+use hermes_types::{Delta, Fields, FinishReason, Message, Raw, Usage};
+
+use super::calls::{Arguments, Calls};
+use super::merge::{self, Details};
+use super::speech::Speech;
+use super::{Answer, CutOff, Ending, foreign};
+use crate::error::{Error, Fault};
+use crate::usage;
+use crate::wire::fields::FieldsExt as _;
+use crate::wire::mode::Mode;
+
+#[derive(Debug, Default)]
+pub(super) struct ChatReader {
+    speech: Speech,
+    calls: Calls,
+    /// The two fields that plain reasoning text comes in.
+    reasoning: String,
+    reasoning_content: String,
+    details: Details,
+    finish: Option<String>,
+    done: bool,
+    has_choices: bool,
+    usage: Option<Usage>,
+    reported_cost: Option<u64>,
+    model: Option<String>,
+    response_id: Option<String>,
+}
+
+impl ChatReader {
+    pub(super) fn has_ended(&self) -> bool {
+        self.done || self.finish.is_some()
+    }
+
+    pub(super) fn done(&mut self) {
+        self.done = true;
+    }
+
+    pub(super) fn chunk(&mut self, chunk: &Fields, out: &mut Vec<Delta>) -> Result<(), Error> {
+        refuse_error(chunk)?;
+        self.head(chunk);
+        let Some(choice) = first_choice(chunk) else { return Ok(()) };
+        refuse_error(&choice)?;
+        self.has_choices = true;
+        if let Some(delta) = choice.object("delta").or_else(|| choice.object("message")) {
+            self.delta(&delta, out);
+            for entry in delta.list("tool_calls").unwrap_or_default() {
+                if let Ok(entry) = entry.read::<Fields>() {
+                    self.calls.piece(&entry, &mut self.speech, out);
+                }
+            }
+        }
+        self.tail(&choice);
+        Ok(())
+    }
+
+    pub(super) fn whole(body: &Fields) -> Result<Ending, Error> {
+        let choice = first_choice(body).ok_or(Error::AskElsewhere { missing: "no choices" })?;
+        refuse_error(&choice)?;
+        let message = choice.object("message").ok_or(Error::AskElsewhere { missing: "no message" })?;
+        let mut reader = Self { has_choices: true, done: true, ..Self::default() };
+        reader.head(body);
+        reader.delta(&message, &mut Vec::new());
+        for entry in message.list("tool_calls").unwrap_or_default() {
+            if let Ok(entry) = entry.read::<Fields>() {
+                reader.calls.whole(&entry);
+            }
+        }
+        reader.tail(&choice);
+        // A whole answer needs no word that it ended.
+        reader.finish.get_or_insert_with(|| "stop".to_owned());
+        reader.finish(&mut Vec::new())
+    }
+
+    fn head(&mut self, fields: &Fields) {
+        if let Some(id) = fields.text("id").filter(|id| !id.is_empty()) {
+            self.response_id = Some(id);
+        }
+        if let Some(model) = fields.text("model").filter(|model| !model.is_empty()) {
+            self.model = Some(model);
+        }
+        if let Some(raw) = fields.given("usage") {
+            self.count(raw);
+        }
+    }
+
+    fn count(&mut self, raw: &Raw) {
+        self.usage = usage::read(Mode::Chat, raw).or(self.usage);
+        self.reported_cost = usage::reported_cost(raw).or(self.reported_cost);
+    }
+
+    fn delta(&mut self, delta: &Fields, out: &mut Vec<Delta>) {
+        let reasoning = delta.text("reasoning").unwrap_or_default();
+        let content = delta.text("reasoning_content").unwrap_or_default();
+        let details = delta.given("reasoning_details");
+        // The same thought often comes in two fields; it is shown once.
+        let shown = [Some(reasoning.clone()), Some(content.clone()), details.map(merge::text)];
+        if let Some(text) = shown.into_iter().flatten().find(|text| !text.is_empty()) {
+            out.push(Delta::Reasoning(text));
+        }
+        self.reasoning.push_str(&reasoning);
+        self.reasoning_content.push_str(&content);
+        if let Some(details) = details {
+            self.details.add(details);
+        }
+        if let Some(raw) = delta.given("content") {
+            let said = foreign::read(raw);
+            if !said.thinking.is_empty() {
+                out.push(Delta::Reasoning(said.thinking.clone()));
+                self.reasoning.push_str(&said.thinking);
+            }
+            self.speech.say(&said.text, out);
+        }
+        if let Some(refusal) = delta.text("refusal") {
+            self.speech.say(&refusal, out);
+        }
+    }
+
+    fn tail(&mut self, choice: &Fields) {
+        if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
+            self.finish = Some(reason);
+        }
+        if let Some(raw) = choice.given("usage") {
+            self.count(raw);
+        }
+    }
+
+    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
+        self.speech.end(out);
+        let names = self.calls.names();
+        let truncated = self.finish.as_deref().map(finish_reason) == Some(FinishReason::Length);
+        let has_calls = !self.calls.is_empty();
+        let says_nothing = self.speech.content().is_empty() && !has_calls;
+        let calls = self.calls.finish(if truncated { Arguments::Truncated } else { Arguments::Finished });
+        let details = self.details.finish();
+        let reasoning = flatten(&self.reasoning, &self.reasoning_content, details.as_ref());
+        let mut message: Message = self.speech.into_message(reasoning);
+        message.reasoning_details = details;
+        if !self.has_choices && self.done {
+            return Err(Error::AskElsewhere { missing: "no choices" });
+        }
+        let torn = match &self.finish {
+            Some(_) => false,
+            // The end was marked but no reason given: good enough for an answer that is whole in itself.
+            None => !self.done || says_nothing || super::calls::any_broken(&calls),
+        };
+        if torn {
+            let cut = CutOff { partial: message, lost_calls: names, usage: self.usage };
+            return Ok(Ending::CutOff(Box::new(cut)));
+        }
+        let reason = finish_reason(self.finish.as_deref().unwrap_or("stop"));
+        message.finish_reason = Some(match reason {
+            FinishReason::Stop if has_calls => FinishReason::ToolCalls,
+            other => other,
+        });
+        message.tool_calls = calls;
+        Ok(Ending::Complete(Box::new(Answer {
+            message,
+            usage: self.usage,
+            reported_cost: self.reported_cost,
+            model: self.model,
+            response_id: self.response_id,
+            provider_items: None,
+        })))
+    }
+}
+
+fn first_choice(fields: &Fields) -> Option<Fields> {
+    let choices: Vec<Fields> =
+        fields.list("choices")?.iter().filter_map(|choice| choice.read().ok()).collect();
+    let zero = choices.iter().position(|choice| choice.number("index").unwrap_or(0) == 0)?;
+    choices.into_iter().nth(zero)
+}
+
+fn refuse_error(fields: &Fields) -> Result<(), Error> {
+    match fields.given("error") {
+        Some(raw) if !matches!(raw.as_str(), "{}" | "\"\"" | "false") => {
+            Err(Error::Classify(Fault::read(raw)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names that servers use for the same five reasons.
+fn finish_reason(word: &str) -> FinishReason {
+    match word.to_ascii_lowercase().as_str() {
+        "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" => FinishReason::Stop,
+        "tool_calls" | "tool_use" | "function_call" | "tool_call" => FinishReason::ToolCalls,
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => FinishReason::Length,
+        "content_filter" | "safety" | "refusal" | "prohibited_content" => FinishReason::ContentFilter,
+        _ => FinishReason::parse(word),
+    }
+}
+
+/// Thinking as one text: the plain fields, then the details; what has been said already is skipped.
+fn flatten(reasoning: &str, content: &str, details: Option<&Raw>) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let candidates = [reasoning.to_owned(), content.to_owned()];
+    for text in candidates.into_iter().chain(details.map(merge::texts).unwrap_or_default()) {
+        if !text.is_empty() && !parts.iter().any(|part| part.contains(&text)) {
+            parts.push(text);
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}

@@ -1,0 +1,151 @@
+//! `reasoning_details` put together from the pieces of a stream.
+//!
+//! A single piece is kept byte for byte. Of several, entries that continue one another (same type, same index) become
+//! one, because a provider takes back only whole entries; all others keep their bytes and their order.
+
+use hermes_types::{Fields, Raw};
+
+use crate::wire::fields::{FieldsExt as _, raw_list};
+
+#[derive(Debug, Default)]
+pub(super) struct Details {
+    pieces: Vec<Raw>,
+}
+
+struct Entry {
+    raw: Raw,
+    fields: Fields,
+    kind: String,
+    index: Option<u64>,
+    /// The text of a merged entry; absent while the entry is as it came.
+    text: Option<String>,
+}
+
+impl Details {
+    pub(super) fn add(&mut self, piece: &Raw) {
+        if !matches!(piece.as_str(), "[]" | "null") {
+            self.pieces.push(piece.clone());
+        }
+    }
+
+    pub(super) fn finish(self) -> Option<Raw> {
+        if self.pieces.len() < 2 {
+            return self.pieces.into_iter().next();
+        }
+        let mut entries: Vec<Entry> = Vec::new();
+        for raw in self.pieces.iter().flat_map(|piece| piece.read::<Vec<Raw>>().unwrap_or_default()) {
+            let entry = Entry::new(raw);
+            match entries.iter_mut().rev().find(|earlier| earlier.takes(&entry)) {
+                Some(earlier) => earlier.absorb(&entry),
+                None => entries.push(entry),
+            }
+        }
+        let whole: Vec<Raw> = entries.into_iter().map(Entry::finish).collect();
+        raw_list(&whole)
+    }
+}
+
+/// The text of the entries in a piece, for showing at once.
+pub(super) fn text(piece: &Raw) -> String {
+    let entries: Vec<Fields> = piece.read().unwrap_or_default();
+    entries.iter().filter_map(entry_text).collect()
+}
+
+/// Texts of whole details, each entry apart.
+pub(super) fn texts(details: &Raw) -> Vec<String> {
+    let entries: Vec<Fields> = details.read().unwrap_or_default();
+    entries.iter().filter_map(entry_text).collect()
+}
+
+fn entry_text(entry: &Fields) -> Option<String> {
+    ["summary", "content", "text"]
+        .into_iter()
+        .find_map(|name| entry.text(name))
+        .filter(|text| !text.is_empty())
+}
+
+impl Entry {
+    fn new(raw: Raw) -> Self {
+        let fields: Fields = raw.read().unwrap_or_default();
+        let kind = fields.text("type").unwrap_or_default();
+        Self { kind, index: fields.number("index"), fields, raw, text: None }
+    }
+
+    fn text_field(&self) -> Option<&'static str> {
+        match self.kind.as_str() {
+            "reasoning.text" => Some("text"),
+            "reasoning.summary" => Some("summary"),
+            _ => None,
+        }
+    }
+
+    fn takes(&self, next: &Self) -> bool {
+        if self.kind != next.kind || self.index != next.index {
+            return false;
+        }
+        let Some(field) = self.text_field() else {
+            return self.raw == next.raw;
+        };
+        let ids = (self.fields.text("id"), next.fields.text("id"));
+        let other_id = matches!(&ids, (Some(a), Some(b)) if a != b);
+        // A signature closes its text.
+        let closed = self.fields.text("signature").is_some_and(|signature| !signature.is_empty())
+            && next.fields.text(field).is_some_and(|text| !text.is_empty());
+        !other_id && !closed
+    }
+
+    fn absorb(&mut self, next: &Self) {
+        let Some(field) = self.text_field() else { return };
+        let so_far = self.text.get_or_insert_with(|| self.fields.text(field).unwrap_or_default());
+        so_far.push_str(&next.fields.text(field).unwrap_or_default());
+        for (name, raw) in next.fields.iter() {
+            if name != field && !raw.is_null() {
+                self.fields.set(name, raw.clone());
+            }
+        }
+    }
+
+    fn finish(mut self) -> Raw {
+        let (Some(text), Some(field)) = (self.text.take(), self.text_field()) else {
+            return self.raw;
+        };
+        self.fields.set(field, Raw::from_value(&text.into()));
+        let merged = serde_json::to_string(&self.fields).ok().and_then(|text| Raw::parse(text).ok());
+        merged.unwrap_or(self.raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pieces: &[&str], expected: Option<&str>) {
+        let mut details = Details::default();
+        for piece in pieces {
+            details.add(&Raw::parse((*piece).to_owned()).unwrap());
+        }
+        assert_eq!(details.finish().as_ref().map(Raw::as_str), expected);
+    }
+
+    #[test]
+    fn one_piece_keeps_its_bytes() {
+        check(&[r#"[ {"n": 1.10, "type":"x"} ]"#], Some(r#"[ {"n": 1.10, "type":"x"} ]"#));
+        check(&["[]", "null"], None);
+    }
+
+    #[test]
+    fn entries_that_continue_become_one() {
+        check(
+            &[
+                r#"[{"type":"reasoning.text","text":"a","format":"f","index":0}]"#,
+                r#"[{"type":"reasoning.text","text":"b","signature":null,"index":0}]"#,
+                r#"[{"type":"reasoning.text","text":"","signature":"a\/b=","index":0},{"type":"reasoning.encrypted","data":"x\u0041","index":0}]"#,
+                r#"[{"type":"reasoning.text","text":"c","index":0}]"#,
+            ],
+            Some(
+                r#"[{"type":"reasoning.text","text":"ab","format":"f","index":0,"signature":"a\/b="},{"type":"reasoning.encrypted","data":"x\u0041","index":0},{"type":"reasoning.text","text":"c","index":0}]"#,
+            ),
+        );
+    }
+}

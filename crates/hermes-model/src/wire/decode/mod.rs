@@ -1,0 +1,332 @@
+//! Reading an answer: from the bytes of a stream in any pieces, or whole.
+//!
+//! Deltas come out as soon as they are known; the assembled message only at the end. What comes out depends on the bytes
+//! alone, never on how they were cut. A stream that broke off ends as [`Ending::CutOff`], which holds no tool call, so
+//! that half a call can never be run. The stored content keeps inline reasoning; the deltas do not show it.
+
+mod anthropic;
+mod aws;
+mod base64;
+mod blocks;
+mod calls;
+mod chat;
+mod converse;
+mod foreign;
+mod merge;
+mod responses;
+mod speech;
+
+use hermes_text::{SseEvent, SseParser};
+use hermes_types::{Completion, Cost, Delta, Fields, FinishReason, Message, Raw, Usage};
+
+use self::anthropic::AnthropicReader;
+use self::aws::{EventStream, Frame};
+use self::chat::ChatReader;
+use self::converse::ConverseReader;
+use self::responses::ResponsesReader;
+use super::fields::FieldsExt as _;
+use super::mode::Mode;
+use super::options::WireOptions;
+use crate::error::{Error, Fault};
+
+/// The most one event of a stream may hold.
+const EVENT_LIMIT: usize = 32 * 1024 * 1024;
+
+/// An answer as the provider finished it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Its `finish_reason` is always set.
+    pub message: Message,
+    pub usage: Option<Usage>,
+    /// What the provider says it cost, in millionths of a dollar.
+    pub reported_cost: Option<u64>,
+    /// The model that answered, as it names itself.
+    pub model: Option<String>,
+    pub response_id: Option<String>,
+    /// The output items of a Responses answer, byte for byte.
+    pub provider_items: Option<Raw>,
+}
+
+impl Answer {
+    pub fn finish_reason(&self) -> &FinishReason {
+        self.message.finish_reason.as_ref().unwrap_or(&FinishReason::Stop)
+    }
+
+    /// What the rest of the program sees of it.
+    pub fn into_completion(self, provider: &str, asked_model: &str, cost: Cost) -> Completion {
+        Completion {
+            message: self.message,
+            usage: self.usage,
+            cost,
+            model: self.model.unwrap_or_else(|| asked_model.to_owned()),
+            provider: provider.to_owned(),
+            response_id: self.response_id,
+            provider_items: self.provider_items,
+        }
+    }
+
+    /// Whether a call's arguments are not JSON: cut off by the output limit, or simply wrong. Such a call must not run.
+    pub fn has_broken_arguments(&self) -> bool {
+        calls::any_broken(&self.message.tool_calls)
+    }
+}
+
+/// How a stream ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending {
+    Complete(Box<Answer>),
+    CutOff(Box<CutOff>),
+}
+
+/// What there was of an answer that never finished. It can be asked for again; nothing of it may be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CutOff {
+    /// Text and reasoning so far, without calls.
+    pub partial: Message,
+    /// Names of the calls that had begun.
+    pub lost_calls: Vec<String>,
+    pub usage: Option<Usage>,
+}
+
+/// Reads one streamed answer.
+#[derive(Debug)]
+pub struct Decoder {
+    mode: Mode,
+    family: String,
+    framing: Framing,
+    /// Whether the first byte that says anything has been seen.
+    started: bool,
+    reader: Reader,
+    failed: Option<Error>,
+}
+
+#[derive(Debug)]
+enum Framing {
+    Sse(SseParser),
+    Aws(EventStream),
+    /// The server ignored our wish for a stream: one JSON object, kept until it is whole.
+    Whole(Vec<u8>),
+}
+
+#[derive(Debug)]
+enum Reader {
+    Chat(ChatReader),
+    Responses(ResponsesReader),
+    Anthropic(AnthropicReader),
+    Converse(ConverseReader),
+}
+
+impl Decoder {
+    pub fn new(options: &WireOptions) -> Self {
+        let framing = if options.mode == Mode::Converse || options.is_bedrock_messages() {
+            Framing::Aws(EventStream::new(EVENT_LIMIT))
+        } else {
+            Framing::Sse(SseParser::new(EVENT_LIMIT))
+        };
+        let reader = match options.mode {
+            Mode::Chat => Reader::Chat(ChatReader::default()),
+            Mode::Responses => Reader::Responses(ResponsesReader::default()),
+            Mode::Anthropic => Reader::Anthropic(AnthropicReader::new(options.signature_family())),
+            Mode::Converse => Reader::Converse(ConverseReader::default()),
+        };
+        let family = options.signature_family().to_owned();
+        Self { mode: options.mode, family, framing, started: false, reader, failed: None }
+    }
+
+    /// Reads the next bytes of the body. After an error every further call gives the same error.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = self.read(bytes, out);
+        self.failed = result.as_ref().err().cloned();
+        result
+    }
+
+    /// Reads one event that somebody else framed.
+    pub fn feed(&mut self, event: &SseEvent, out: &mut Vec<Delta>) -> Result<(), Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = self.reader.event(event, out);
+        self.failed = result.as_ref().err().cloned();
+        result
+    }
+
+    /// Whether the provider has said that the answer is over. The connection may still bring usage.
+    pub fn has_ended(&self) -> bool {
+        self.reader.has_ended()
+    }
+
+    /// The connection is over, in whatever way.
+    pub fn finish(mut self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Framing::Whole(body) = &self.framing {
+            let answer = decode_whole(self.mode, &self.family, body)?;
+            tell(&answer.message, out);
+            return Ok(Ending::Complete(Box::new(answer)));
+        }
+        if let Framing::Sse(parser) = &mut self.framing {
+            parser.finish();
+            while let Some(event) = parser.next_event() {
+                match self.reader.event(&event, out) {
+                    // The last event was torn by the end of the connection.
+                    Ok(()) | Err(Error::AskAgain { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        match self.reader {
+            Reader::Chat(reader) => reader.finish(out),
+            Reader::Responses(reader) => reader.finish(out),
+            Reader::Anthropic(reader) => reader.finish(out),
+            Reader::Converse(reader) => reader.finish(out),
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Error> {
+        if !self.started
+            && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
+        {
+            self.started = true;
+            // No event stream begins with a brace.
+            if *first == b'{' && matches!(self.framing, Framing::Sse(_)) {
+                self.framing = Framing::Whole(Vec::new());
+            }
+        }
+        match &mut self.framing {
+            Framing::Whole(body) if body.len() + bytes.len() > EVENT_LIMIT => {
+                Err(Error::unreadable(format!("an answer of more than {EVENT_LIMIT} bytes")))
+            }
+            Framing::Whole(body) => {
+                body.extend_from_slice(bytes);
+                Ok(())
+            }
+            Framing::Sse(parser) => {
+                let pushed = parser.push(bytes);
+                while let Some(event) = parser.next_event() {
+                    self.reader.event(&event, out)?;
+                }
+                pushed.map_err(|error| Error::unreadable(error.to_string()))
+            }
+            Framing::Aws(stream) => {
+                stream.push(bytes);
+                while let Some(frame) = stream.next_frame()? {
+                    self.reader.frame(&frame, out)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn has_ended(&self) -> bool {
+        match self {
+            Self::Chat(reader) => reader.has_ended(),
+            Self::Responses(reader) => reader.has_ended(),
+            Self::Anthropic(reader) => reader.has_ended(),
+            Self::Converse(reader) => reader.has_ended(),
+        }
+    }
+
+    fn event(&mut self, event: &SseEvent, out: &mut Vec<Delta>) -> Result<(), Error> {
+        let data = event.data.trim();
+        if data.is_empty() {
+            return Ok(());
+        }
+        if data == "[DONE]" {
+            if let Self::Chat(reader) = self {
+                reader.done();
+            }
+            return Ok(());
+        }
+        let Ok(fields) = serde_json::from_str::<Fields>(data) else {
+            if event.event == "error" {
+                return Err(Error::Classify(Fault::new(data)));
+            }
+            // Noise behind the end cannot spoil an answer that is whole.
+            if self.has_ended() {
+                return Ok(());
+            }
+            return Err(Error::unreadable(format!(
+                "not a JSON object: {}",
+                hermes_text::ellipsize(data, 120)
+            )));
+        };
+        let kind = fields.text("type").filter(|kind| !kind.is_empty()).unwrap_or_else(|| event.event.clone());
+        if kind == "error" || event.event == "error" {
+            return Err(Error::Classify(read_fault(data)));
+        }
+        match self {
+            Self::Chat(reader) => reader.chunk(&fields, out),
+            Self::Responses(reader) => reader.event(&kind, &fields, out),
+            Self::Anthropic(reader) => reader.event(&kind, &fields, out),
+            Self::Converse(reader) => reader.event(&event.event, &fields, out),
+        }
+    }
+
+    fn frame(&mut self, frame: &Frame, out: &mut Vec<Delta>) -> Result<(), Error> {
+        frame.check()?;
+        match self {
+            Self::Anthropic(_) => {
+                let Some(data) = frame.wrapped_json()? else { return Ok(()) };
+                self.event(&SseEvent { data, ..SseEvent::default() }, out)
+            }
+            Self::Converse(reader) => reader.event(&frame.event_type, &frame.fields()?, out),
+            Self::Chat(_) | Self::Responses(_) => Ok(()),
+        }
+    }
+}
+
+fn read_fault(data: &str) -> Fault {
+    match Raw::parse(data.to_owned()) {
+        Ok(raw) => Fault::read(&raw),
+        Err(_) => Fault::new(data),
+    }
+}
+
+/// Reads an answer that came in one piece.
+pub fn decode_plain(options: &WireOptions, body: &[u8]) -> Result<Answer, Error> {
+    decode_whole(options.mode, options.signature_family(), body)
+}
+
+/// The deltas that a stream of the same message would have given.
+fn tell(message: &Message, out: &mut Vec<Delta>) {
+    let text = message.content.text();
+    let shown = hermes_text::strip_think(&text);
+    out.extend(message.reasoning.clone().map(Delta::Reasoning));
+    if !shown.is_empty() {
+        out.push(Delta::Text(shown.into_owned()));
+    }
+    out.extend(message.tool_calls.iter().map(|call| Delta::ToolStarted { name: call.name.clone() }));
+}
+
+fn decode_whole(mode: Mode, family: &str, body: &[u8]) -> Result<Answer, Error> {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let fields: Fields = serde_json::from_str(text)
+        .map_err(|error| Error::unreadable(format!("{error}: {}", hermes_text::ellipsize(text, 120))))?;
+    if fields.text("type").as_deref() == Some("error") {
+        return Err(Error::Classify(read_fault(text)));
+    }
+    if let Some(error) = fields.given("error").filter(|raw| !matches!(raw.as_str(), "{}" | "\"\"" | "false"))
+    {
+        // A failed Responses answer names its own status, which says more.
+        if mode != Mode::Responses || fields.get("output").is_none() {
+            return Err(Error::Classify(Fault::read(error)));
+        }
+    }
+    let ending = match mode {
+        Mode::Chat => ChatReader::whole(&fields),
+        Mode::Responses => ResponsesReader::whole(&fields),
+        Mode::Anthropic => AnthropicReader::whole(&fields, family),
+        Mode::Converse => ConverseReader::whole(&fields),
+    }?;
+    match ending {
+        Ending::Complete(answer) => Ok(*answer),
+        Ending::CutOff(_) => Err(Error::AskElsewhere { missing: "no end of the answer" }),
+    }
+}

@@ -1,0 +1,260 @@
+//! OpenAI Responses, event by event or whole.
+//!
+//! The items of the final response are the answer. Deltas only feed the audience, except that a server which leaves its
+//! final output empty is answered for by the items it finished on the way.
+
+use std::collections::BTreeMap;
+
+use hermes_types::{CallIds, Delta, Fields, FinishReason, Raw, ToolCall, Usage};
+
+use super::calls::{Arguments, arguments_text};
+use super::speech::{Speech, message};
+use super::{Answer, CutOff, Ending, foreign};
+use crate::error::{Error, Fault};
+use crate::usage;
+use crate::wire::fields::{FieldsExt as _, raw_list};
+use crate::wire::mode::Mode;
+
+#[derive(Debug, Default)]
+pub(super) struct ResponsesReader {
+    speech: Speech,
+    thought: String,
+    begun_calls: Vec<String>,
+    /// Finished items by their place in the output.
+    items: BTreeMap<u64, Raw>,
+    response: Option<Fields>,
+    response_id: Option<String>,
+    model: Option<String>,
+}
+
+impl ResponsesReader {
+    pub(super) fn has_ended(&self) -> bool {
+        self.response.is_some()
+    }
+
+    pub(super) fn event(&mut self, kind: &str, fields: &Fields, out: &mut Vec<Delta>) -> Result<(), Error> {
+        match kind {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.speech.say(&fields.text("delta").unwrap_or_default(), out);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.think(&fields.text("delta").unwrap_or_default(), out);
+            }
+            "response.reasoning_summary_part.added" if !self.thought.is_empty() => self.think("\n\n", out),
+            "response.output_item.added" => {
+                let item = fields.object("item").unwrap_or_default();
+                match item.text("type").as_deref() {
+                    Some("message") => self.speech.break_line(out),
+                    Some("function_call" | "custom_tool_call") => {
+                        let name = item.text("name").unwrap_or_default();
+                        self.speech.call_begins(&name, out);
+                        self.begun_calls.push(name);
+                    }
+                    _ => {}
+                }
+            }
+            "response.output_item.done" => {
+                if let Some(item) = fields.given("item") {
+                    let next = self.items.keys().next_back().map_or(0, |last| last + 1);
+                    self.items.insert(fields.number("output_index").unwrap_or(next), item.clone());
+                }
+            }
+            "response.created" | "response.in_progress" => {
+                if let Some(response) = fields.object("response") {
+                    self.head(&response);
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.done" => {
+                let response = fields.object("response").unwrap_or_default();
+                self.head(&response);
+                self.response = Some(response);
+            }
+            "response.failed" | "response.cancelled" => {
+                let response = fields.object("response").unwrap_or_default();
+                return Err(failure(&response));
+            }
+            // Some proxies put an error where an event should be.
+            "" if fields.given("error").is_some() => {
+                let fault = fields.given("error").map(Fault::read).unwrap_or_default();
+                return Err(Error::Classify(fault));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn whole(body: &Fields) -> Result<Ending, Error> {
+        let mut reader = Self::default();
+        reader.head(body);
+        reader.response = Some(body.clone());
+        reader.finish(&mut Vec::new())
+    }
+
+    fn head(&mut self, response: &Fields) {
+        self.response_id = response.text("id").or(self.response_id.take());
+        self.model = response.text("model").or(self.model.take());
+    }
+
+    fn think(&mut self, text: &str, out: &mut Vec<Delta>) {
+        if !text.is_empty() {
+            self.thought.push_str(text);
+            out.push(Delta::Reasoning(text.to_owned()));
+        }
+    }
+
+    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
+        let Some(response) = self.response.take() else {
+            self.speech.end(out);
+            let partial = self.speech.into_message(Some(self.thought));
+            let cut = CutOff { partial, lost_calls: self.begun_calls, usage: None };
+            return Ok(Ending::CutOff(Box::new(cut)));
+        };
+        let status = response.text("status").unwrap_or_default();
+        if matches!(status.as_str(), "failed" | "cancelled") {
+            return Err(failure(&response));
+        }
+        let mut items = response.list("output").unwrap_or_default();
+        if items.is_empty() {
+            items = std::mem::take(&mut self.items).into_values().collect();
+        }
+        let mut output = Output::read(&items);
+        if items.is_empty() {
+            // Only deltas: better than nothing, if there was text.
+            self.speech.content().clone_into(&mut output.text);
+            if output.text.is_empty() {
+                return Err(Error::AskElsewhere { missing: "no output" });
+            }
+        }
+        if self.speech.content().is_empty() && !output.text.is_empty() {
+            self.speech.say(&output.text, out);
+        }
+        self.speech.end(out);
+        let finish = output.finish_reason(&status, &response);
+        let mut message = message(output.text, Some(output.thoughts.join("\n\n")));
+        message.codex_reasoning_items = raw_list(&output.encrypted);
+        message.tool_calls = output.calls;
+        message.finish_reason = Some(finish);
+        let usage: Option<Usage> = response.given("usage").and_then(|raw| usage::read(Mode::Responses, raw));
+        Ok(Ending::Complete(Box::new(Answer {
+            message,
+            usage,
+            reported_cost: response.given("usage").and_then(usage::reported_cost),
+            model: self.model,
+            response_id: self.response_id,
+            provider_items: raw_list(&items),
+        })))
+    }
+}
+
+fn failure(response: &Fields) -> Error {
+    let mut fault = response.given("error").map(Fault::read).unwrap_or_default();
+    if fault.message.is_empty() {
+        fault.message =
+            format!("the response {}", response.text("status").unwrap_or_else(|| "failed".into()));
+    }
+    Error::Classify(fault)
+}
+
+/// How far the messages of a response got: words on the way are not yet an answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Commentary,
+    Final,
+}
+
+/// What the items of a response say.
+#[derive(Default)]
+struct Output {
+    text: String,
+    thoughts: Vec<String>,
+    encrypted: Vec<Raw>,
+    calls: Vec<ToolCall>,
+    has_reasoning: bool,
+    has_unfinished: bool,
+    phase: Option<Phase>,
+}
+
+impl Output {
+    fn read(items: &[Raw]) -> Self {
+        let mut output = Self::default();
+        let mut texts: Vec<String> = Vec::new();
+        for raw in items {
+            let Ok(item) = raw.read::<Fields>() else { continue };
+            let unfinished =
+                matches!(item.text("status").as_deref(), Some("queued" | "in_progress" | "incomplete"));
+            match item.text("type").as_deref() {
+                Some("message") => {
+                    output.has_unfinished |= unfinished;
+                    match item.text("phase").as_deref() {
+                        Some("commentary" | "analysis") => {
+                            output.phase = output.phase.max(Some(Phase::Commentary));
+                        }
+                        Some(_) => output.phase = Some(Phase::Final),
+                        None => {}
+                    }
+                    texts.extend(message_text(&item).filter(|text| !text.is_empty()));
+                }
+                Some("reasoning") => output.reasoning(raw, &item),
+                Some("function_call" | "custom_tool_call") if unfinished => output.has_unfinished = true,
+                Some("function_call" | "custom_tool_call") => output.calls.push(call(&item)),
+                _ => {}
+            }
+        }
+        output.text = texts.join("\n");
+        output
+    }
+
+    fn reasoning(&mut self, raw: &Raw, item: &Fields) {
+        self.has_reasoning = true;
+        if item.text("encrypted_content").is_some_and(|text| !text.is_empty()) {
+            self.encrypted.push(raw.clone());
+        }
+        let parts = |name: &str| -> Vec<String> {
+            let list: Vec<Fields> =
+                item.list(name).unwrap_or_default().iter().filter_map(|part| part.read().ok()).collect();
+            list.iter().filter_map(|part| part.text("text")).filter(|text| !text.is_empty()).collect()
+        };
+        let summary = parts("summary");
+        self.thoughts.extend(if summary.is_empty() { parts("content") } else { summary });
+    }
+
+    fn finish_reason(&self, status: &str, response: &Fields) -> FinishReason {
+        let reason = response.object("incomplete_details").and_then(|details| details.text("reason"));
+        match reason.as_deref() {
+            // Before the calls: one of them may have been cut off by the limit.
+            Some("max_output_tokens" | "length") => return FinishReason::Length,
+            Some("content_filter") => return FinishReason::ContentFilter,
+            _ => {}
+        }
+        let unfinished = matches!(status, "queued" | "in_progress" | "incomplete") || self.has_unfinished;
+        if !self.calls.is_empty() {
+            FinishReason::ToolCalls
+        } else if unfinished
+            || self.phase == Some(Phase::Commentary)
+            || (self.has_reasoning && self.text.trim().is_empty())
+        {
+            FinishReason::Incomplete
+        } else {
+            FinishReason::Stop
+        }
+    }
+}
+
+fn message_text(item: &Fields) -> Option<String> {
+    let content = item.given("content")?;
+    let Ok(parts) = content.read::<Vec<Fields>>() else {
+        return Some(foreign::read(content).text);
+    };
+    Some(parts.iter().filter_map(|part| part.text("text").or_else(|| part.text("refusal"))).collect())
+}
+
+fn call(item: &Fields) -> ToolCall {
+    let given = item.text("call_id").filter(|id| !id.is_empty());
+    let item_id = item.text("id").filter(|id| !id.is_empty());
+    let ids = CallIds::derive(given.as_deref().or(item_id.as_deref()), item_id.as_deref());
+    let arguments = item.given("arguments").or_else(|| item.given("input")).map(arguments_text);
+    let arguments = Arguments::Finished.settle(arguments.unwrap_or_default());
+    let mut call = ToolCall::new(Some(&ids.call_id), item.text("name").unwrap_or_default(), arguments);
+    call.response_item_id = Some(ids.response_item_id);
+    call
+}

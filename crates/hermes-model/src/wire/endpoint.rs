@@ -1,0 +1,173 @@
+//! Where a request goes, and the headers that are not about credentials.
+
+use std::fmt::Write as _;
+
+use hermes_types::{Content, Part, Request};
+
+use super::base::Base;
+use super::claude::is_claude;
+use super::mode::Mode;
+use super::options::{Credential, Streaming, Vendor, WireOptions};
+
+const FINE_GRAINED: &str = "fine-grained-tool-streaming-2025-05-14";
+const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+const OAUTH: &str = "oauth-2025-04-20";
+
+/// What is put behind a base URL on a wire whose path does not depend on the model.
+///
+/// A base that already ends with the path, or with its `/v1`, does not get it twice.
+pub fn path_for(mode: Mode, base: &Base) -> &'static str {
+    let ends = |tail: &str| base.path().ends_with(tail);
+    match mode {
+        Mode::Chat if ends("/chat/completions") => "",
+        Mode::Chat => "/chat/completions",
+        Mode::Responses if ends("/responses") => "",
+        Mode::Responses => "/responses",
+        Mode::Anthropic if ends("/v1/messages") => "",
+        Mode::Anthropic if ends("/v1") => "/messages",
+        Mode::Anthropic => "/v1/messages",
+        Mode::Converse => "",
+    }
+}
+
+/// The whole address of a request.
+pub fn url_for(options: &WireOptions, model: &str, streaming: Streaming) -> String {
+    let base = options.base.as_str();
+    let action = match (options.mode, streaming) {
+        (Mode::Converse, Streaming::Plain) => "converse",
+        (Mode::Converse, Streaming::Streamed) => "converse-stream",
+        (_, Streaming::Plain) if options.is_bedrock_messages() => "invoke",
+        (_, Streaming::Streamed) if options.is_bedrock_messages() => "invoke-with-response-stream",
+        (mode, _) => {
+            let path = path_for(mode, &options.base);
+            // A query, as Azure wants one, stays behind the path.
+            return match base.split_once('?') {
+                Some((front, query)) => format!("{}{path}?{query}", front.trim_end_matches('/')),
+                None => format!("{base}{path}"),
+            };
+        }
+    };
+    format!("{base}/model/{}/{action}", escape(model))
+}
+
+/// Model ids of AWS may hold `:` and, as ARNs, `/`.
+fn escape(model: &str) -> String {
+    let mut out = String::with_capacity(model.len());
+    for byte in model.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+/// Headers of the wire and the vendor. Credentials and the user agent are the client's affair; we never present
+/// ourselves as another program.
+pub fn headers(options: &WireOptions, request: &Request) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    let mut put = |name: &str, value: &str| set(&mut headers, name, value);
+    match options.vendor {
+        Vendor::OpenRouter => {
+            put("HTTP-Referer", "https://hermes-agent.nousresearch.com");
+            put("X-OpenRouter-Title", "Hermes Agent");
+            put("X-OpenRouter-Categories", "productivity,cli-agent");
+            if is_claude(&request.model) {
+                put("x-anthropic-beta", FINE_GRAINED);
+            }
+        }
+        Vendor::Copilot => {
+            put("Editor-Version", concat!("HermesAgent/", env!("CARGO_PKG_VERSION")));
+            put("Openai-Intent", "conversation-edits");
+            put("x-initiator", "agent");
+            if has_images(request) {
+                put("Copilot-Vision-Request", "true");
+            }
+        }
+        _ => {}
+    }
+    if options.mode == Mode::Anthropic && !options.is_bedrock_messages() {
+        put("anthropic-version", "2023-06-01");
+        let mut betas = vec![INTERLEAVED, FINE_GRAINED];
+        if options.credential == Credential::OAuth {
+            betas.push(OAUTH);
+        }
+        put("anthropic-beta", &betas.join(","));
+    }
+    for (name, value) in &options.extra_headers {
+        // Beta lists add up; anything else of the same name is replaced.
+        let so_far = headers
+            .iter()
+            .find(|(known, _)| {
+                known.eq_ignore_ascii_case(name) && name.to_ascii_lowercase().ends_with("anthropic-beta")
+            })
+            .map(|(_, value)| value.clone());
+        let value = match so_far {
+            Some(so_far) if so_far.split(',').any(|beta| beta.trim() == value.trim()) => so_far,
+            Some(so_far) => format!("{so_far},{value}"),
+            None => value.clone(),
+        };
+        set(&mut headers, name, &value);
+    }
+    headers
+}
+
+fn set(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some((_, slot)) => value.clone_into(slot),
+        None => headers.push((name.to_owned(), value.to_owned())),
+    }
+}
+
+fn has_images(request: &Request) -> bool {
+    request.messages.iter().any(|message| match &message.content {
+        Content::Parts(parts) => parts.iter().any(|part| matches!(part, Part::Image { .. })),
+        Content::Text(_) => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(mode: Mode, base: &str, url: &str) {
+        let options = WireOptions::new(mode, "custom", base);
+        assert_eq!(url_for(&options, "m", Streaming::Streamed), url);
+    }
+
+    #[test]
+    fn v1_is_never_doubled() {
+        check(Mode::Chat, "https://openrouter.ai/api/v1/", "https://openrouter.ai/api/v1/chat/completions");
+        check(Mode::Chat, "http://h/v1/chat/completions", "http://h/v1/chat/completions");
+        check(Mode::Chat, "https://a/d/?api-version=1", "https://a/d/chat/completions?api-version=1");
+        check(Mode::Responses, "https://api.openai.com/v1", "https://api.openai.com/v1/responses");
+        check(Mode::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages");
+        check(Mode::Anthropic, "https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages");
+        check(
+            Mode::Anthropic,
+            "https://api.minimax.io/anthropic",
+            "https://api.minimax.io/anthropic/v1/messages",
+        );
+    }
+
+    #[test]
+    fn aws_paths_carry_the_model() {
+        let base = "https://bedrock-runtime.us-east-1.amazonaws.com";
+        let options = WireOptions::new(Mode::Converse, "bedrock", base);
+        assert_eq!(
+            url_for(&options, "amazon.nova-pro-v1:0", Streaming::Streamed),
+            format!("{base}/model/amazon.nova-pro-v1%3A0/converse-stream")
+        );
+        let options = WireOptions::new(Mode::Anthropic, "bedrock", base);
+        assert_eq!(
+            url_for(&options, "us.anthropic.claude-x", Streaming::Plain),
+            format!("{base}/model/us.anthropic.claude-x/invoke")
+        );
+    }
+}

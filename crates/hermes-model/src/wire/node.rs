@@ -1,0 +1,165 @@
+//! The tree a request body is built as.
+//!
+//! A `serde_json::Value` re-renders numbers and spacing, and a provider refuses a signature of which one byte changed.
+//! This tree carries such values as the text they arrived as, and borrows the conversation instead of copying it.
+
+use std::borrow::Cow;
+
+use hermes_types::Raw;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// One JSON value of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node<'a> {
+    Value(Value),
+    Text(Cow<'a, str>),
+    Raw(Cow<'a, Raw>),
+    List(Vec<Node<'a>>),
+    Object(Object<'a>),
+}
+
+/// A JSON object in the order its fields were set.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Object<'a>(Vec<(&'static str, Node<'a>)>);
+
+impl<'a> Object<'a> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &'static str, node: impl Into<Node<'a>>) -> Self {
+        self.set(name, node);
+        self
+    }
+
+    pub fn set(&mut self, name: &'static str, node: impl Into<Node<'a>>) {
+        let node = node.into();
+        match self.0.iter_mut().find(|(key, _)| *key == name) {
+            Some((_, slot)) => *slot = node,
+            None => self.0.push((name, node)),
+        }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Node<'a>> {
+        self.0.iter().find(|(key, _)| *key == name).map(|(_, node)| node)
+    }
+
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Node<'a>> {
+        self.0.iter_mut().find(|(key, _)| *key == name).map(|(_, node)| node)
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(key, _)| *key != name);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
+    /// The body as it goes out.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Every key is a string and every raw value was valid JSON when it was made, so this cannot fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// The body as a value, for looking at; it may differ from the bytes in the rendering of numbers.
+    pub fn to_value(&self) -> Value {
+        serde_json::from_slice(&self.to_bytes()).unwrap_or_default()
+    }
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, node)| (name, node)))
+    }
+}
+
+impl Serialize for Node<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(value) => value.serialize(serializer),
+            Self::Text(text) => text.serialize(serializer),
+            Self::Raw(raw) => raw.serialize(serializer),
+            Self::List(list) => list.serialize(serializer),
+            Self::Object(object) => object.serialize(serializer),
+        }
+    }
+}
+
+impl From<Value> for Node<'_> {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<bool> for Node<'_> {
+    fn from(value: bool) -> Self {
+        Self::Value(value.into())
+    }
+}
+
+impl From<u64> for Node<'_> {
+    fn from(value: u64) -> Self {
+        Self::Value(value.into())
+    }
+}
+
+impl<'a> From<&'a str> for Node<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Node<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for Node<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a Raw> for Node<'a> {
+    fn from(raw: &'a Raw) -> Self {
+        Self::Raw(Cow::Borrowed(raw))
+    }
+}
+
+impl From<Raw> for Node<'_> {
+    fn from(raw: Raw) -> Self {
+        Self::Raw(Cow::Owned(raw))
+    }
+}
+
+impl<'a> From<Vec<Node<'a>>> for Node<'a> {
+    fn from(list: Vec<Node<'a>>) -> Self {
+        Self::List(list)
+    }
+}
+
+impl<'a> From<Object<'a>> for Node<'a> {
+    fn from(object: Object<'a>) -> Self {
+        Self::Object(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_values_keep_every_byte() {
+        let raw = Raw::parse(r#"[ {"n": 1.10e0, "s":"a\/b\u0041"} ]"#.to_owned()).unwrap();
+        let object = Object::new().with("a", 1_u64).with("details", &raw).with("a", "x");
+        assert_eq!(object.to_bytes(), br#"{"a":"x","details":[ {"n": 1.10e0, "s":"a\/b\u0041"} ]}"#);
+    }
+}

@@ -1,0 +1,203 @@
+//! What the provider layer knows about a route and a request cannot say.
+//!
+//! Data only. The same options shape the body, the headers, the address and the reading of the answer, so that one value
+//! follows a call from end to end; remedies add to `dropped` and build the request again.
+
+use hermes_types::Effort;
+
+use super::base::Base;
+use super::mode::{AwsAuth, Mode, is_codex_backend};
+use crate::caching::CachePolicy;
+
+/// The operator of an endpoint, where it has habits of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Vendor {
+    OpenRouter,
+    Nous,
+    AiGateway,
+    OpenAi,
+    Codex,
+    Copilot,
+    GithubModels,
+    Anthropic,
+    Dashscope,
+    Bedrock,
+    #[default]
+    Other,
+}
+
+impl Vendor {
+    /// The host decides; the provider id only for operators whose address people change.
+    pub fn of(provider: &str, base: &Base) -> Self {
+        match provider.trim().to_ascii_lowercase().as_str() {
+            "nous" => return Self::Nous,
+            "ai-gateway" => return Self::AiGateway,
+            "copilot" => return Self::Copilot,
+            "openai-codex" => return Self::Codex,
+            "bedrock" => return Self::Bedrock,
+            _ => {}
+        }
+        let hosts = [
+            ("openrouter.ai", Self::OpenRouter),
+            ("nousresearch.com", Self::Nous),
+            ("ai-gateway.vercel.sh", Self::AiGateway),
+            ("githubcopilot.com", Self::Copilot),
+            ("models.github.ai", Self::GithubModels),
+            ("models.inference.ai.azure.com", Self::GithubModels),
+            ("aliyuncs.com", Self::Dashscope),
+        ];
+        if let Some((_, vendor)) = hosts.into_iter().find(|(domain, _)| base.is_under(domain)) {
+            return vendor;
+        }
+        match base.host() {
+            "api.openai.com" => Self::OpenAi,
+            "api.anthropic.com" => Self::Anthropic,
+            host if host.starts_with("bedrock-runtime.") && base.is_under("amazonaws.com") => Self::Bedrock,
+            _ if is_codex_backend(base) => Self::Codex,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether the answer comes in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streaming {
+    Streamed,
+    Plain,
+}
+
+/// What the model may do with its tools.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    Required,
+    None,
+    Named(String),
+}
+
+/// `provider_routing`: which upstreams OpenRouter may use. Empty settings are not sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Routing {
+    pub only: Vec<String>,
+    pub ignore: Vec<String>,
+    pub order: Vec<String>,
+    pub sort: Option<String>,
+    pub parameters: ParameterSupport,
+    pub data_collection: Option<String>,
+}
+
+/// Whether an upstream may be used that ignores some of the parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ParameterSupport {
+    #[default]
+    Any,
+    Required,
+}
+
+/// `bedrock.guardrail`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Guardrail {
+    pub identifier: String,
+    pub version: String,
+    pub stream_processing_mode: Option<String>,
+    pub trace: Option<String>,
+}
+
+/// How the credential is presented, as far as other headers depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Credential {
+    #[default]
+    ApiKey,
+    OAuth,
+}
+
+/// A part of a request that an endpoint refused and that is left out, or renamed, from then on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// `max_tokens` becomes `max_completion_tokens`.
+    MaxTokensName,
+    MaxTokens,
+    Temperature,
+    /// The effort setting, whatever the wire calls it.
+    Reasoning,
+    /// Earlier thinking that is sent back: details, thinking blocks, encrypted items.
+    ReasoningReplay,
+    /// The answer is asked for in one piece from then on.
+    Streaming,
+    StreamOptions,
+    ParallelToolCalls,
+    CacheControl,
+    ToolChoice,
+    Tools,
+}
+
+/// Everything besides the request that shapes its body.
+#[derive(Debug, Clone)]
+pub struct WireOptions {
+    pub mode: Mode,
+    /// The provider's id in the registry.
+    pub provider: String,
+    pub base: Base,
+    pub vendor: Vendor,
+    pub credential: Credential,
+    pub aws: AwsAuth,
+    pub cache: CachePolicy,
+    pub routing: Routing,
+    /// Sent to Nous.
+    pub tags: Vec<String>,
+    /// Levels a catalogue lists for the model; absent when it says nothing.
+    pub effort_levels: Option<Vec<Effort>>,
+    /// The window as configured; an output limit must stay below it.
+    pub context_length: Option<u64>,
+    /// The window a local Ollama is asked to use.
+    pub ollama_num_ctx: Option<u64>,
+    pub tool_choice: ToolChoice,
+    pub guardrail: Option<Guardrail>,
+    pub dropped: Vec<Field>,
+    /// Sent last, so that they win over ours.
+    pub extra_headers: Vec<(String, String)>,
+}
+
+impl WireOptions {
+    pub fn new(mode: Mode, provider: &str, base_url: &str) -> Self {
+        let base = Base::parse(base_url);
+        Self {
+            mode,
+            provider: provider.to_owned(),
+            vendor: Vendor::of(provider, &base),
+            base,
+            credential: Credential::default(),
+            aws: AwsAuth::default(),
+            cache: CachePolicy::Off,
+            routing: Routing::default(),
+            tags: Vec::new(),
+            effort_levels: None,
+            context_length: None,
+            ollama_num_ctx: None,
+            tool_choice: ToolChoice::Auto,
+            guardrail: None,
+            dropped: Vec::new(),
+            extra_headers: Vec::new(),
+        }
+    }
+
+    /// Messages bodies inside AWS's own envelope.
+    pub fn is_bedrock_messages(&self) -> bool {
+        self.mode == Mode::Anthropic && self.vendor == Vendor::Bedrock
+    }
+
+    pub(crate) fn sends(&self, field: Field) -> bool {
+        !self.dropped.contains(&field)
+    }
+
+    /// Who can check a thinking block's signature. Claude's are good wherever Claude runs; others only at home.
+    pub(crate) fn signature_family(&self) -> &str {
+        match self.vendor {
+            Vendor::Anthropic | Vendor::Bedrock | Vendor::Copilot => CLAUDE_FAMILY,
+            _ => self.base.host(),
+        }
+    }
+}
+
+pub(crate) const CLAUDE_FAMILY: &str = "claude";

@@ -1,0 +1,243 @@
+//! A refusal, read once: what was said, where, and until when.
+//!
+//! Providers word their errors in many shapes: objects in objects, lists, plain text, whole web pages. They are brought to
+//! one here; what is done about them is decided elsewhere. Nothing shown to a person holds a key.
+
+use std::time::Duration;
+
+use hermes_text::{ellipsize, single_line};
+use hermes_types::Raw;
+
+use super::wait;
+use crate::error::Fault;
+use crate::wire::options::Field;
+
+/// What came instead of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    status: Option<u16>,
+    fault: Fault,
+    after: Option<Duration>,
+    page: Option<String>,
+    network: bool,
+    /// Message, kind and code in lower case, for looking for words.
+    text: String,
+}
+
+impl Failure {
+    /// An HTTP answer that is no success.
+    pub fn http(status: u16, headers: &[(String, String)], body: &[u8]) -> Self {
+        let body = String::from_utf8_lossy(body);
+        let trimmed = body.trim();
+        let mut page = None;
+        let mut fault = if is_html(trimmed) {
+            page = Some(describe_page(trimmed));
+            Fault::default()
+        } else {
+            match Raw::parse(trimmed.to_owned()) {
+                // Google wraps its error object in a list.
+                Ok(raw) => Fault::read(
+                    raw.read::<Vec<Raw>>()
+                        .ok()
+                        .and_then(|list| list.into_iter().next())
+                        .as_ref()
+                        .unwrap_or(&raw),
+                ),
+                Err(_) => Fault::new(trimmed),
+            }
+        };
+        if fault.kind.is_none() {
+            let named = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-amzn-errortype"));
+            fault.kind = named.map(|(_, kind)| kind.split(':').next().unwrap_or_default().to_owned());
+        }
+        let after = wait::named_wait(headers, trimmed);
+        Self::build(Some(status), fault, after, page)
+    }
+
+    /// No answer at all: the connection failed or broke.
+    pub fn network(reason: impl Into<String>) -> Self {
+        let mut failure = Self::build(None, Fault::new(reason), None, None);
+        failure.network = true;
+        failure
+    }
+
+    fn build(status: Option<u16>, fault: Fault, after: Option<Duration>, page: Option<String>) -> Self {
+        let parts = [Some(fault.message.as_str()), fault.kind.as_deref(), fault.code.as_deref()];
+        let words: Vec<&str> = parts.into_iter().flatten().collect();
+        let text = words.join("\n").to_lowercase();
+        Self { status: status.or(fault.status), fault, after, page, network: false, text }
+    }
+
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    pub fn after(&self) -> Option<Duration> {
+        self.after
+    }
+
+    pub fn is_network(&self) -> bool {
+        self.network
+    }
+
+    pub fn message(&self) -> &str {
+        &self.fault.message
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn says(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.text.contains(word))
+    }
+
+    pub(super) fn says_nothing(&self) -> bool {
+        let message = self.fault.message.trim().trim_end_matches('.');
+        message.is_empty() || message.eq_ignore_ascii_case("error")
+    }
+
+    /// One line for a person, with anything that looks like a key blotted out.
+    pub fn summary(&self) -> String {
+        let message = blot_keys(&single_line(&self.fault.message));
+        match (self.status, &self.page) {
+            (Some(status), Some(page)) => format!("HTTP {status} — {page}"),
+            (Some(status), None) if message.is_empty() => format!("HTTP {status}"),
+            (Some(status), None) => format!("HTTP {status}: {}", ellipsize(&message, 300)),
+            (None, _) => ellipsize(&message, 500).into_owned(),
+        }
+    }
+
+    /// A part of the request that the provider would rather not see.
+    pub(super) fn refused_field(&self) -> Option<Field> {
+        // AWS grants the streamed and the plain call separately.
+        if self.says(&[
+            "invokemodelwithresponsestream",
+            "streaming is not supported",
+            "stream is not supported",
+        ]) {
+            return Some(Field::Streaming);
+        }
+        if !matches!(self.status, Some(400 | 404 | 422) | None) {
+            return None;
+        }
+        // Earlier reasoning that cannot be checked or stands in the wrong place.
+        let reasoning_trouble = [
+            "invalid `signature` in `thinking`",
+            "invalid signature in thinking",
+            "thinking blocks in the latest assistant message",
+            "thinking or redacted_thinking blocks",
+            "encrypted content could not be",
+            "invalid_encrypted_content",
+            "of type 'reasoning' was provided without",
+            "thought_signature",
+        ];
+        if self.says(&reasoning_trouble) {
+            return Some(Field::ReasoningReplay);
+        }
+        let refuses = [
+            "unsupported",
+            "not supported",
+            "does not support",
+            "doesn't support",
+            "unknown parameter",
+            "unknown field",
+            "unrecognized",
+            "unexpected keyword",
+            "unknown name",
+            "extra inputs are not permitted",
+            "extra fields not permitted",
+            "additional properties",
+            "not permitted",
+            "not allowed",
+            "only the default",
+            "no longer supported",
+        ];
+        if !self.says(&refuses) {
+            return None;
+        }
+        let names: [(&[&str], Field); 11] = [
+            (&["max_completion_tokens' instead", "max_completion_tokens instead"], Field::MaxTokensName),
+            (&["reasoning_content", "reasoning_details"], Field::ReasoningReplay),
+            (&["stream_options", "include_usage"], Field::StreamOptions),
+            (&["parallel_tool_calls"], Field::ParallelToolCalls),
+            (&["cache_control"], Field::CacheControl),
+            (&["tool_choice"], Field::ToolChoice),
+            (&["temperature"], Field::Temperature),
+            (&["max_output_tokens", "max_completion_tokens"], Field::MaxTokens),
+            (&["max_tokens"], Field::MaxTokensName),
+            (&["reasoning", "thinking", "output_config", "effort"], Field::Reasoning),
+            // Only a model that knows no tools at all: a schema it dislikes must not cost the agent its hands.
+            (&["support tools", "support tool use", "support function calling"], Field::Tools),
+        ];
+        let param = self.fault.param.as_deref().unwrap_or_default().to_lowercase();
+        let about = |text: &str| {
+            names
+                .iter()
+                .find(|(words, _)| words.iter().any(|word| text.contains(word)))
+                .map(|(_, field)| *field)
+        };
+        if self.says(&["max_completion_tokens' instead", "max_completion_tokens instead"]) {
+            return Some(Field::MaxTokensName);
+        }
+        (!param.is_empty()).then(|| about(&param)).flatten().or_else(|| about(&self.text))
+    }
+}
+
+impl From<&Fault> for Failure {
+    /// A failure that was reported inside an answer.
+    fn from(fault: &Fault) -> Self {
+        let after = wait::wait_in_text(&fault.message.to_lowercase());
+        let mut failure = Self::build(fault.status, fault.clone(), after, None);
+        failure.network = fault.status.is_none() && super::is_connection_loss(&fault.message);
+        failure
+    }
+}
+
+fn is_html(text: &str) -> bool {
+    let start = hermes_text::head(text, 200).to_ascii_lowercase();
+    start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<title>")
+}
+
+/// The title of an error page, and the id by which its operator finds it again.
+fn describe_page(page: &str) -> String {
+    let between = |open: &str, close: &str| -> Option<String> {
+        let lower = page.to_ascii_lowercase();
+        let start = lower.find(open)? + open.len();
+        let length = lower.get(start..)?.find(close)?;
+        page.get(start..start + length).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let title = between("<title>", "</title>").filter(|title| !title.is_empty());
+    let title = title.unwrap_or_else(|| "an error page".to_owned());
+    let ray = page.split_once("Ray ID:").map(|(_, rest)| {
+        let mut inside_tag = false;
+        let plain = rest.chars().filter(|c| {
+            inside_tag = (inside_tag || *c == '<') && *c != '>';
+            !inside_tag && *c != '>'
+        });
+        plain
+            .skip_while(|c| c.is_whitespace())
+            .take_while(char::is_ascii_alphanumeric)
+            .take(32)
+            .collect::<String>()
+    });
+    let title = ellipsize(&title, 200);
+    match ray.filter(|ray| !ray.is_empty()) {
+        Some(ray) => format!("{title} — Ray {ray}"),
+        None => title.into_owned(),
+    }
+}
+
+/// Some providers repeat the key they refused.
+fn blot_keys(text: &str) -> String {
+    let is_key = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let prefixed =
+            ["sk-", "sk_", "key-", "gho_", "ghp_", "ghu_", "github_pat_", "AKIA", "eyJ", "hf_", "AIza"]
+                .into_iter()
+                .any(|prefix| word.starts_with(prefix));
+        prefixed && word.len() >= 16
+    };
+    let words: Vec<&str> = text.split(' ').map(|word| if is_key(word) { "[key]" } else { word }).collect();
+    words.join(" ")
+}

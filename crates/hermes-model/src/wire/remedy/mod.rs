@@ -1,0 +1,267 @@
+//! What to do about a refusal.
+//!
+//! One decision from what the provider said and what the caller still has: no second look is needed. The order of the
+//! checks matters and is part of the contract: a rate limit before a size, a size before a bad request, so that a request
+//! that only needs shrinking is never given up.
+
+mod failure;
+mod limits;
+mod wait;
+
+use std::time::Duration;
+
+pub use failure::Failure;
+pub use limits::limit_in_text;
+pub use wait::{backoff, invalid_response_backoff};
+
+use super::options::Field;
+
+/// The one thing to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// Send it again, after the time the provider named or else the usual wait.
+    Retry {
+        after: Option<Duration>,
+    },
+    /// Use another key of the pool; `after` says when this one is good again.
+    RotateKey {
+        after: Option<Duration>,
+    },
+    RefreshToken,
+    /// Shrink the conversation and build the request anew. A limit is given only when the provider named one that is
+    /// smaller than what we believed; only such a limit may be remembered, and only after the next success.
+    Compress {
+        limit: Option<u64>,
+    },
+    LowerMaxTokens {
+        to: u64,
+    },
+    SwitchToFallback,
+    /// Leave a field out, or rename it, and send it again without counting an attempt.
+    DropField(Field),
+    /// Nothing helps; the words are for a person.
+    GiveUp {
+        message: String,
+    },
+}
+
+/// What kind of trouble it was, for logs and for the state of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    Credential,
+    RateLimit,
+    Billing,
+    TooLarge,
+    ContextOverflow,
+    OutputLimit,
+    Field,
+    Request,
+    Server,
+    Network,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub remedy: Remedy,
+    pub cause: Cause,
+    /// What the provider said, short enough to show.
+    pub summary: String,
+}
+
+/// Whether a token can be renewed, and has not been for this request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Refresh {
+    Possible,
+    #[default]
+    Impossible,
+}
+
+/// Whether the pool has a key that has not been refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyPool {
+    HasAnother,
+    #[default]
+    Exhausted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fallback {
+    Available,
+    #[default]
+    Unavailable,
+}
+
+/// What the caller knows about the request that was refused.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances {
+    pub refresh: Refresh,
+    pub keys: KeyPool,
+    pub fallback: Fallback,
+    /// An estimate of what the request holds.
+    pub prompt_tokens: u64,
+    pub context_length: u64,
+    pub messages: usize,
+    pub max_tokens: Option<u64>,
+    /// Fields that were left out already; dropping one twice would never end.
+    pub dropped: Vec<Field>,
+}
+
+pub fn classify(failure: &Failure, known: &Circumstances) -> Verdict {
+    let (cause, remedy) = decide(failure, known);
+    Verdict { remedy, cause, summary: failure.summary() }
+}
+
+fn decide(failure: &Failure, known: &Circumstances) -> (Cause, Remedy) {
+    let status = failure.status();
+    let after = failure.after();
+    if failure.is_network() {
+        return (Cause::Network, Remedy::Retry { after });
+    }
+    if status == Some(401) && known.refresh == Refresh::Possible {
+        return (Cause::Credential, Remedy::RefreshToken);
+    }
+    if let Some(to) = limits::affordable(failure.text()).filter(|to| lowers(*to, known)) {
+        return (Cause::Billing, Remedy::LowerMaxTokens { to });
+    }
+    if status == Some(402) {
+        let end = give_up(
+            failure,
+            "The provider says the account is out of credit. Add credit or choose another provider.",
+        );
+        return (Cause::Billing, rotate(known, after, end));
+    }
+    // AWS says 429 for a model that is still being loaded.
+    if failure.says(&["modelnotreadyexception"]) {
+        return (Cause::Server, Remedy::Retry { after });
+    }
+    if status != Some(413) && (status == Some(429) || failure.says(&RATE_WORDS)) {
+        let cause =
+            if failure.says(&["insufficient_quota", "billing"]) { Cause::Billing } else { Cause::RateLimit };
+        return (cause, rotate(known, after, Remedy::Retry { after }));
+    }
+    if status == Some(413)
+        || failure.says(&["request entity too large", "payload too large", "request_too_large"])
+    {
+        return (Cause::TooLarge, Remedy::Compress { limit: None });
+    }
+    if let Some(to) = limits::output_limit(failure.text()).filter(|to| lowers(*to, known)) {
+        return (Cause::OutputLimit, Remedy::LowerMaxTokens { to });
+    }
+    if failure.says(&OVERFLOW_WORDS) || is_bare_overflow(failure, known) {
+        let limit = limit_in_text(failure.text())
+            .filter(|limit| known.context_length == 0 || *limit < known.context_length);
+        return (Cause::ContextOverflow, Remedy::Compress { limit });
+    }
+    if let Some(field) = failure.refused_field().filter(|field| !known.dropped.contains(field)) {
+        return (Cause::Field, Remedy::DropField(field));
+    }
+    match status {
+        Some(401 | 403) => {
+            let advice = "The provider refused the credential. Check the API key, or sign in again.";
+            (Cause::Credential, rotate(known, after, give_up(failure, advice)))
+        }
+        Some(400) if failure.says_nothing() => (Cause::Request, Remedy::Retry { after }),
+        // Timeouts and conflicts at the server's side pass by themselves.
+        Some(408 | 409 | 425) => (Cause::Server, Remedy::Retry { after }),
+        Some(404) => {
+            let advice =
+                "The provider does not know this model or address. Check the model name and the base URL.";
+            (Cause::Request, fall_back(known, give_up(failure, advice)))
+        }
+        Some(400..=499) => {
+            (Cause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
+        }
+        _ if failure.says(&HOPELESS_WORDS) => {
+            (Cause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
+        }
+        _ => (Cause::Server, Remedy::Retry { after }),
+    }
+}
+
+const RATE_WORDS: [&str; 8] = [
+    "rate limit",
+    "rate_limit",
+    "too many requests",
+    "usage limit",
+    "quota",
+    "throttlingexception",
+    "servicequotaexceededexception",
+    "resource_exhausted",
+];
+
+const OVERFLOW_WORDS: [&str; 13] = [
+    "context length",
+    "context_length_exceeded",
+    "context size",
+    "maximum context",
+    "token limit",
+    "too many tokens",
+    "reduce the length",
+    "exceeds the limit",
+    "context window",
+    "prompt is too long",
+    "prompt exceeds max length",
+    "input is too long",
+    "exceed context limit",
+];
+
+const HOPELESS_WORDS: [&str; 9] = [
+    "invalid api key",
+    "invalid_api_key",
+    "authentication",
+    "unauthorized",
+    "forbidden",
+    "not found",
+    "is not a valid model",
+    "invalid model",
+    "accessdenied",
+];
+
+/// Messages of a stream that broke rather than of a provider that refused.
+pub fn is_connection_loss(message: &str) -> bool {
+    let text = message.to_ascii_lowercase();
+    [
+        "connection lost",
+        "connection reset",
+        "connection closed",
+        "connection terminated",
+        "network error",
+        "network connection",
+        "peer closed",
+        "broken pipe",
+        "upstream connect error",
+        "terminated",
+    ]
+    .into_iter()
+    .any(|words| text.contains(words))
+}
+
+fn rotate(known: &Circumstances, after: Option<Duration>, end: Remedy) -> Remedy {
+    match known.keys {
+        KeyPool::HasAnother => Remedy::RotateKey { after },
+        KeyPool::Exhausted => fall_back(known, end),
+    }
+}
+
+fn fall_back(known: &Circumstances, end: Remedy) -> Remedy {
+    match known.fallback {
+        Fallback::Available => Remedy::SwitchToFallback,
+        Fallback::Unavailable => end,
+    }
+}
+
+fn give_up(failure: &Failure, advice: &str) -> Remedy {
+    Remedy::GiveUp { message: format!("{advice} ({})", failure.summary()) }
+}
+
+fn lowers(to: u64, known: &Circumstances) -> bool {
+    to > 0 && known.max_tokens.is_none_or(|sent| to < sent)
+}
+
+/// Some servers say no more than "Error" when a prompt does not fit; on a small session it means something else.
+fn is_bare_overflow(failure: &Failure, known: &Circumstances) -> bool {
+    let large = known.messages > 80
+        || (known.context_length > 0
+            && known.prompt_tokens.saturating_mul(10) > known.context_length.saturating_mul(4));
+    failure.status() == Some(400) && failure.message().trim().chars().count() < 30 && large
+}

@@ -1,0 +1,240 @@
+//! OpenAI Responses.
+//!
+//! The server keeps nothing (`store: false`), so reasoning travels with the conversation: encrypted items stand before the
+//! text they led to, never last and never twice. The list of fields is closed; a field not named here is refused.
+
+use std::collections::{HashMap, HashSet};
+
+use hermes_types::{CallIds, Content, Effort, Fields, Message, Part, Raw, Request, Role, ToolCall};
+use serde_json::json;
+
+use crate::wire::effort::{self, clamp};
+use crate::wire::fields::FieldsExt as _;
+use crate::wire::node::{Node, Object};
+use crate::wire::options::{Field, Streaming, ToolChoice, Vendor, WireOptions};
+
+/// The wire insists on instructions.
+const DEFAULT_INSTRUCTIONS: &str = "You are Hermes, a capable and concise assistant.";
+
+pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streaming: Streaming) -> Object<'a> {
+    let instructions =
+        if request.system.trim().is_empty() { DEFAULT_INSTRUCTIONS } else { request.system.as_str() };
+    let mut body = Object::new().with("model", request.model.as_str()).with("instructions", instructions);
+    body.set("input", Input::new(options).convert(&request.messages));
+    if !request.tools.is_empty() && options.sends(Field::Tools) && options.tool_choice != ToolChoice::None {
+        let tools: Vec<Node<'_>> = request
+            .tools
+            .iter()
+            .map(|tool| {
+                Object::new()
+                    .with("type", "function")
+                    .with("name", tool.name.as_str())
+                    .with("description", tool.description.as_str())
+                    .with("strict", false)
+                    .with("parameters", &tool.parameters)
+                    .into()
+            })
+            .collect();
+        body.set("tools", tools);
+        if options.sends(Field::ToolChoice) {
+            match &options.tool_choice {
+                ToolChoice::Required => body.set("tool_choice", "required"),
+                ToolChoice::Named(name) => body.set("tool_choice", json!({"type": "function", "name": name})),
+                ToolChoice::Auto | ToolChoice::None => body.set("tool_choice", "auto"),
+            }
+        }
+        if options.sends(Field::ParallelToolCalls) {
+            body.set("parallel_tool_calls", true);
+        }
+    }
+    body.set("store", false);
+    // Copilot refuses both the cache key and encrypted reasoning.
+    let copilot = matches!(options.vendor, Vendor::Copilot | Vendor::GithubModels);
+    if let Some(session) = request.session.as_deref().filter(|_| !copilot) {
+        body.set("prompt_cache_key", session);
+    }
+    match request.effort.unwrap_or(effort::DEFAULT) {
+        _ if !options.sends(Field::Reasoning) => {}
+        Effort::None if copilot => {}
+        Effort::None => body.set("include", json!([])),
+        effort => {
+            let effort = clamp(effort, options.effort_levels.as_deref());
+            body.set("reasoning", json!({"effort": effort.as_str(), "summary": "auto"}));
+            if !copilot {
+                body.set("include", json!(["reasoning.encrypted_content"]));
+            }
+        }
+    }
+    // The subscription endpoint takes neither an output limit nor a temperature.
+    if options.vendor != Vendor::Codex {
+        if let Some(limit) = request.max_tokens.filter(|_| options.sends(Field::MaxTokens)) {
+            body.set("max_output_tokens", limit);
+        }
+        if let Some(value) = request.temperature.filter(|_| options.sends(Field::Temperature)) {
+            body.set("temperature", super::temperature(value));
+        }
+    }
+    if streaming == Streaming::Streamed {
+        body.set("stream", true);
+    }
+    body
+}
+
+/// The conversation as items.
+struct Input<'a> {
+    items: Vec<Node<'a>>,
+    /// History's id of each call, and the id this wire knows it by.
+    call_ids: HashMap<&'a str, String>,
+    /// The server refuses an item it sees twice.
+    seen: HashSet<String>,
+    replay: bool,
+}
+
+impl<'a> Input<'a> {
+    fn new(options: &WireOptions) -> Self {
+        Self {
+            items: Vec::new(),
+            call_ids: HashMap::new(),
+            seen: HashSet::new(),
+            replay: options.sends(Field::ReasoningReplay),
+        }
+    }
+
+    fn convert(mut self, messages: &'a [Message]) -> Vec<Node<'a>> {
+        for message in messages {
+            match message.role {
+                Role::System | Role::User => {
+                    let item = Object::new()
+                        .with("role", message.role.as_str())
+                        .with("content", user_content(&message.content));
+                    self.items.push(item.into());
+                }
+                Role::Assistant => self.assistant(message),
+                Role::Tool => self.result(message),
+            }
+        }
+        self.items
+    }
+
+    fn assistant(&mut self, message: &'a Message) {
+        let replayed = self.reasoning(message);
+        let text = message.content.text();
+        // A reasoning item must be followed by something, even by nothing said.
+        if !text.is_empty() || (replayed && message.tool_calls.is_empty()) {
+            self.items.push(Object::new().with("role", "assistant").with("content", text).into());
+        }
+        for call in &message.tool_calls {
+            let call_id = wire_id(call);
+            self.call_ids.insert(call.id.as_str(), call_id.clone());
+            let item = Object::new()
+                .with("type", "function_call")
+                .with("call_id", call_id)
+                .with("name", call.name.as_str())
+                .with("arguments", call.arguments.as_str());
+            self.items.push(item.into());
+        }
+    }
+
+    /// Puts stored reasoning back; each value keeps its bytes.
+    fn reasoning(&mut self, message: &Message) -> bool {
+        let stored = message.codex_reasoning_items.as_ref().filter(|_| self.replay);
+        let items: Vec<Fields> = stored.and_then(|raw| raw.read().ok()).unwrap_or_default();
+        let mut replayed = false;
+        for mut item in items {
+            let Some(encrypted) = item.take("encrypted_content").filter(|raw| raw.as_str() != "\"\"") else {
+                continue;
+            };
+            let id = item.take("id");
+            if let Some(id) = &id
+                && !self.seen.insert(id.as_str().to_owned())
+            {
+                continue;
+            }
+            let mut object = Object::new().with("type", "reasoning");
+            if let Some(id) = id {
+                object.set("id", id);
+            }
+            object.set("encrypted_content", encrypted);
+            match item.take("summary") {
+                Some(summary) => object.set("summary", summary),
+                None => object.set("summary", json!([])),
+            }
+            self.items.push(object.into());
+            replayed = true;
+        }
+        replayed
+    }
+
+    fn result(&mut self, message: &'a Message) {
+        let Some(id) =
+            message.tool_call_id.as_ref().map(hermes_types::CallId::as_str).filter(|id| !id.is_empty())
+        else {
+            return;
+        };
+        let call_id = match self.call_ids.get(id) {
+            Some(call_id) => call_id.clone(),
+            None => CallIds::derive(Some(id), None).call_id,
+        };
+        let item = Object::new()
+            .with("type", "function_call_output")
+            .with("call_id", call_id)
+            .with("output", result_content(&message.content));
+        self.items.push(item.into());
+    }
+}
+
+fn wire_id(call: &ToolCall) -> String {
+    match call.call_id.as_deref().filter(|id| !id.is_empty()) {
+        Some(id) => id.to_owned(),
+        None => CallIds::derive(Some(call.id.as_str()), call.response_item_id.as_deref()).call_id,
+    }
+}
+
+fn user_content(content: &Content) -> Node<'_> {
+    match content {
+        Content::Text(text) => text.as_str().into(),
+        Content::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().into(),
+    }
+}
+
+/// Pictures in a result are items here too; text alone stays a string.
+fn result_content(content: &Content) -> Node<'_> {
+    match content {
+        Content::Parts(parts) if parts.iter().any(|part| matches!(part, Part::Image { .. })) => {
+            user_content(content)
+        }
+        _ => content.text().into(),
+    }
+}
+
+fn part(part: &Part) -> Node<'_> {
+    match part {
+        Part::Text(text) => Object::new().with("type", "input_text").with("text", text.as_str()).into(),
+        Part::Image { url } => {
+            Object::new().with("type", "input_image").with("image_url", url.as_str()).into()
+        }
+        Part::Other(raw) => foreign_part(raw),
+    }
+}
+
+/// A part with fields we do not know: put into this wire's terms where it is text or a picture.
+fn foreign_part(raw: &Raw) -> Node<'_> {
+    let fields: Fields = raw.read().unwrap_or_default();
+    match fields.text("type").as_deref() {
+        Some("text") => Object::new()
+            .with("type", "input_text")
+            .with("text", fields.text("text").unwrap_or_default())
+            .into(),
+        Some("image_url") => {
+            let image = fields.object("image_url").unwrap_or_default();
+            let mut object = Object::new()
+                .with("type", "input_image")
+                .with("image_url", image.text("url").unwrap_or_default());
+            if let Some(detail) = image.text("detail") {
+                object.set("detail", detail);
+            }
+            object.into()
+        }
+        _ => raw.into(),
+    }
+}

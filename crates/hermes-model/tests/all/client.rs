@@ -1,0 +1,448 @@
+//! Asking until there is an answer: every mode against the scripted server, every kind of failure.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hermes_model::client::{
+    Credentials, Endpoint, FixedKey, ModelClient, Persistence, Presented, Unavailable,
+};
+use hermes_model::wire::{Cause, Mode, WireOptions};
+use hermes_net::{Client, Config, Proxies};
+use hermes_testkit::script::{CutHow, Event, ToolCall as ScriptedCall};
+use hermes_testkit::{ModelServer, Reply, Script, TestClock};
+use hermes_types::{
+    BoxFuture, Cancel, Clock, Completion, Deadline, Delta, Message, Model, ModelError, Raw, Request, Secret,
+    ToolSpec,
+};
+use serde_json::json;
+
+const MODES: [Mode; 3] = [Mode::Chat, Mode::Responses, Mode::Anthropic];
+const KEY: &str = "sk-test-0123456789abcdefghij";
+
+struct Bench {
+    server: ModelServer,
+    clock: Arc<TestClock>,
+    net: Client,
+}
+
+impl Bench {
+    async fn new(script: Script) -> Self {
+        let clock = Arc::new(TestClock::auto_advance_up_to(Duration::from_mins(2)));
+        let mut config = Config::new(clock.clone());
+        config.proxies = Proxies::Direct;
+        Self { server: ModelServer::start(script).await.unwrap(), clock, net: Client::new(config).unwrap() }
+    }
+
+    fn endpoint(&self, mode: Mode, provider: &str) -> Endpoint {
+        let base = if mode == Mode::Anthropic { self.server.url() } else { self.server.base_url() };
+        let presented = match mode {
+            Mode::Anthropic => Presented::ApiKeyHeader(Secret::new(KEY)),
+            _ => Presented::Bearer(Secret::new(KEY)),
+        };
+        Endpoint {
+            model: "test-model".into(),
+            wire: WireOptions::new(mode, provider, &base),
+            credentials: Arc::new(FixedKey(presented)),
+            context_window: 128_000,
+            prices: None,
+        }
+    }
+
+    fn client(&self, endpoints: Vec<Endpoint>) -> ModelClient {
+        ModelClient::new(self.net.clone(), self.clock.clone(), endpoints, Persistence::default()).unwrap()
+    }
+
+    fn request(&self, text: &str) -> Request {
+        let terminal = ToolSpec {
+            name: "terminal".into(),
+            description: "runs a command".into(),
+            parameters: Raw::from_value(
+                &json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+            ),
+        };
+        Request {
+            model: "asked-model".into(),
+            system: "You are a test.".into(),
+            messages: vec![Message::user(text)],
+            tools: vec![terminal],
+            max_tokens: None,
+            temperature: None,
+            effort: None,
+            session: None,
+            deadline: Deadline::after(&*self.clock, Duration::from_mins(10)),
+            cancel: Cancel::new(),
+        }
+    }
+}
+
+/// What a consumer that honours `Restart` holds at the end, and everything it was told.
+#[derive(Debug, Default)]
+struct Heard {
+    text: String,
+    restarts: usize,
+    statuses: Vec<String>,
+    tools: Vec<String>,
+}
+
+impl Heard {
+    fn take(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => self.text.push_str(&text),
+            Delta::Restart => {
+                self.text.clear();
+                self.restarts += 1;
+            }
+            Delta::Status(text) => self.statuses.push(text),
+            Delta::ToolStarted { name } => self.tools.push(name),
+            Delta::Reasoning(_) => {}
+        }
+    }
+}
+
+async fn ask(client: &ModelClient, request: &Request) -> (Result<Completion, ModelError>, Heard) {
+    let mut heard = Heard::default();
+    let result = client.complete(request, &mut |delta| heard.take(delta)).await;
+    (result, heard)
+}
+
+/// One endpoint, one script: the text that arrives, the text that was shown, and the number of requests it took.
+async fn check(mode: Mode, script: Script, expected: &str, requests: usize) -> Heard {
+    let bench = Bench::new(script).await;
+    let client = bench.client(vec![bench.endpoint(mode, "custom")]);
+    let (result, heard) = ask(&client, &bench.request("hi")).await;
+    let completion = result.unwrap_or_else(|error| panic!("{mode:?}: {error}"));
+    assert_eq!(completion.message.content.text(), expected, "{mode:?}");
+    assert_eq!(heard.text, expected, "{mode:?}: what was shown is what was said");
+    assert_eq!(bench.server.request_count(), requests, "{mode:?}");
+    heard
+}
+
+#[tokio::test]
+async fn text_arrives_on_every_wire() {
+    for mode in MODES {
+        check(
+            mode,
+            Script::new().reply(Reply::deltas(["Hel", "lo ", "wörld"]).usage(12, 3)),
+            "Hello wörld",
+            1,
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn tool_calls_arrive_whole() {
+    for mode in MODES {
+        let calls = [
+            ScriptedCall::new("terminal", json!({"command": "ls"})),
+            ScriptedCall::new("terminal", json!({"command": "pwd"})),
+        ];
+        let bench = Bench::new(Script::new().reply(Reply::tools(calls)).write_size(7)).await;
+        let client = bench.client(vec![bench.endpoint(mode, "custom")]);
+        let (result, heard) = ask(&client, &bench.request("hi")).await;
+        let arguments: Vec<_> =
+            result.unwrap().message.tool_calls.into_iter().map(|call| call.arguments).collect();
+        let parsed: Vec<serde_json::Value> =
+            arguments.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        assert_eq!(parsed, [json!({"command": "ls"}), json!({"command": "pwd"})], "{mode:?}");
+        assert_eq!(heard.tools, ["terminal", "terminal"], "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn passing_failures_are_waited_out() {
+    for mode in MODES {
+        for status in [429, 500, 502, 503, 529] {
+            let script =
+                Script::new().reply(Reply::fail(status, "try later").repeat(2)).reply(Reply::text("fine"));
+            let heard = check(mode, script, "fine", 3).await;
+            assert_eq!(heard.statuses.len(), 2, "{mode:?} {status}: the user sees a sign of life: {heard:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_named_wait_is_kept() {
+    let bench = Bench::new(
+        Script::new().reply(Reply::fail(429, "slow down").retry_after(37)).reply(Reply::text("ok")),
+    )
+    .await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    ask(&client, &bench.request("hi")).await.0.unwrap();
+    assert!(bench.clock.slept().contains(&Duration::from_secs(37)), "{:?}", bench.clock.slept());
+}
+
+#[tokio::test]
+async fn giving_up_has_words_and_a_status() {
+    for (status, message, words) in [
+        (401, "invalid api key", "invalid api key"),
+        (404, "model not found", "model not found"),
+        (500, "the house is on fire", "API call failed after 3 retries"),
+    ] {
+        let bench = Bench::new(Script::new().reply(Reply::fail(status, message).forever())).await;
+        let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+        let (result, _) = ask(&client, &bench.request("hi")).await;
+        let error = result.unwrap_err();
+        assert!(error.to_string().to_lowercase().contains(&words.to_lowercase()), "{status}: {error}");
+        assert!(
+            matches!(error, ModelError::GiveUp { status: Some(said), .. } if said == status),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_asks_for_compression() {
+    let body = json!({"error": {"message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.", "code": "context_length_exceeded"}});
+    let bench = Bench::new(Script::new().reply(Reply::http(400, body))).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let (result, _) = ask(&client, &bench.request("hi")).await;
+    assert_eq!(result.unwrap_err(), ModelError::Compress { limit: Some(8192) });
+}
+
+#[tokio::test]
+async fn a_stream_cut_before_anything_was_shown_is_asked_for_again_at_once() {
+    for how in [CutHow::Fin, CutHow::Rst] {
+        for mode in MODES {
+            let script = Script::new().reply(Reply::new().cut(how).repeat(2)).reply(Reply::text("whole"));
+            check(mode, script, "whole", 3).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_cut_in_the_middle_shows_nothing_twice() {
+    for mode in MODES {
+        let cut = || Reply::deltas(["One ", "two "]).cut(CutHow::Rst);
+        let heard =
+            check(mode, Script::new().reply(cut()).reply(Reply::text("One two three")), "One two three", 2)
+                .await;
+        assert_eq!(heard.restarts, 0, "{mode:?}");
+        let heard =
+            check(mode, Script::new().reply(cut()).reply(Reply::text("Something else")), "Something else", 2)
+                .await;
+        assert_eq!(heard.restarts, 1, "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_half_tool_call_is_never_handed_on() {
+    for mode in MODES {
+        let half = Reply::tool("terminal", json!({"command": "rm -rf build && make everything again"}))
+            .cut_after(CutHow::Rst, 420);
+        let bench = Bench::new(Script::new().reply(half).reply(Reply::text("done"))).await;
+        let client = bench.client(vec![bench.endpoint(mode, "custom")]);
+        let (result, _) = ask(&client, &bench.request("hi")).await;
+        let message = result.unwrap().message;
+        let whole = message
+            .tool_calls
+            .iter()
+            .all(|call| serde_json::from_str::<serde_json::Value>(&call.arguments).is_ok());
+        assert!(whole, "{mode:?}: {message:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_stream_is_asked_plainly() {
+    let script = Script::new().reply(Reply::new().cut(CutHow::Rst).repeat(3)).reply(Reply::text("plain"));
+    let bench = Bench::new(script).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let (result, heard) = ask(&client, &bench.request("hi")).await;
+    assert_eq!(result.unwrap().message.content.text(), "plain");
+    assert_eq!(heard.text, "plain");
+    let streamed: Vec<bool> =
+        bench.server.requests().iter().map(hermes_testkit::RecordedRequest::wants_stream).collect();
+    assert_eq!(streamed, [true, true, true, false]);
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_an_error() {
+    for mode in MODES {
+        let script =
+            Script::new().reply(Reply::new().stream_error("overloaded")).reply(Reply::text("better"));
+        check(mode, script, "better", 2).await;
+    }
+}
+
+#[tokio::test]
+async fn malformed_chunks_are_asked_for_again() {
+    for mode in MODES {
+        let script = Script::new().reply(Reply::new().event(Event::Malformed)).reply(Reply::text("clean"));
+        check(mode, script, "clean", 2).await;
+    }
+}
+
+#[tokio::test]
+async fn the_next_endpoint_is_used_and_kept() {
+    let script = Script::new()
+        .reply(Reply::fail(429, "rate limit").when_model("first").forever())
+        .reply(Reply::text("from the second").when_model("second").forever());
+    let bench = Bench::new(script).await;
+    let mut endpoints = vec![bench.endpoint(Mode::Chat, "custom"), bench.endpoint(Mode::Chat, "custom")];
+    endpoints[0].model = "first".into();
+    endpoints[1].model = "second".into();
+    let client = bench.client(endpoints);
+    let (result, heard) = ask(&client, &bench.request("hi")).await;
+    assert_eq!(result.unwrap().message.content.text(), "from the second");
+    assert!(heard.statuses.iter().any(|status| status.contains("Switching to second")), "{heard:?}");
+    ask(&client, &bench.request("again")).await.0.unwrap();
+    let models: Vec<_> = bench
+        .server
+        .requests()
+        .iter()
+        .map(|request| request.model().to_owned())
+        .collect();
+    assert_eq!(models, ["first", "second", "second"]);
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_stalled_stream_and_closes_the_connection() {
+    let bench = Bench::new(Script::new().reply(Reply::deltas(["thinking"]).stall())).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let request = bench.request("hi");
+    let mut heard = Heard::default();
+    let mut sink = |delta| {
+        heard.take(delta);
+        request.cancel.cancel();
+    };
+    let result = client.complete(&request, &mut sink).await;
+    assert_eq!(result.unwrap_err(), ModelError::Cancelled);
+    assert_eq!(bench.server.wait_for_end(0).await, hermes_testkit::Outcome::Disconnected);
+}
+
+#[tokio::test]
+async fn cancelling_ends_a_wait_between_attempts() {
+    let bench = Bench::new(Script::new().reply(Reply::fail(429, "later").retry_after(500).forever())).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let request = bench.request("hi");
+    let mut sink = |delta| {
+        if matches!(delta, Delta::Status(_)) {
+            request.cancel.cancel();
+        }
+    };
+    assert_eq!(client.complete(&request, &mut sink).await.unwrap_err(), ModelError::Cancelled);
+    bench.server.assert_requests(1);
+}
+
+#[tokio::test]
+async fn a_wait_beyond_the_deadline_is_not_begun() {
+    let bench = Bench::new(Script::new().reply(Reply::fail(429, "later").retry_after(3600).forever())).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let (result, _) = ask(&client, &bench.request("hi")).await;
+    let error = result.unwrap_err();
+    assert!(matches!(&error, ModelError::DeadlinePassed(words) if words.contains("3600 s")), "{error}");
+}
+
+#[tokio::test]
+async fn the_key_goes_in_the_right_header_and_into_no_error() {
+    for mode in MODES {
+        let body = json!({"error": {"message": format!("Incorrect API key provided: {KEY}.")}});
+        let bench = Bench::new(Script::new().reply(Reply::http(401, body).forever())).await;
+        let client = bench.client(vec![bench.endpoint(mode, "custom")]);
+        let (result, heard) = ask(&client, &bench.request("hi")).await;
+        let sent = bench.server.request(0);
+        let shown = match mode {
+            Mode::Anthropic => sent.header("x-api-key").unwrap_or_default().to_owned(),
+            _ => sent.header("authorization").unwrap_or_default().replace("Bearer ", ""),
+        };
+        assert_eq!(shown, KEY, "{mode:?}");
+        let error = result.unwrap_err();
+        let told = format!("{error} {error:?} {heard:?} {client:?}");
+        assert!(!told.contains(KEY), "{mode:?}: {told}");
+    }
+}
+
+/// Credentials that are refused until they have been renewed, or until another key is taken.
+#[derive(Debug, Default)]
+struct Renewable {
+    renewals: AtomicUsize,
+    rotations: AtomicUsize,
+    spare_keys: usize,
+}
+
+impl Credentials for Renewable {
+    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        let number = self.renewals.load(Ordering::Relaxed) + self.rotations.load(Ordering::Relaxed);
+        Box::pin(std::future::ready(Ok(Presented::Bearer(Secret::new(format!("token-{number}"))))))
+    }
+
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+        self.rotations.fetch_add(1, Ordering::Relaxed) < self.spare_keys
+    }
+
+    fn can_renew(&self) -> bool {
+        self.spare_keys == 0
+    }
+
+    fn has_another(&self) -> bool {
+        self.rotations.load(Ordering::Relaxed) < self.spare_keys
+    }
+}
+
+async fn tokens_used(
+    credentials: Renewable,
+    script: Script,
+) -> (Result<Completion, ModelError>, Vec<String>) {
+    let bench = Bench::new(script).await;
+    let mut endpoint = bench.endpoint(Mode::Chat, "nous");
+    endpoint.credentials = Arc::new(credentials);
+    let (result, _) = ask(&bench.client(vec![endpoint]), &bench.request("hi")).await;
+    let used = bench.server.requests();
+    let used =
+        used.iter().map(|request| request.header("authorization").unwrap_or_default().to_owned()).collect();
+    (result, used)
+}
+
+#[tokio::test]
+async fn a_refused_token_is_renewed_once() {
+    let script = Script::new().reply(Reply::fail(401, "expired")).reply(Reply::text("ok"));
+    let (result, used) = tokens_used(Renewable::default(), script).await;
+    assert_eq!(result.unwrap().message.content.text(), "ok");
+    assert_eq!(used, ["Bearer token-0", "Bearer token-1"]);
+    let (result, used) =
+        tokens_used(Renewable::default(), Script::new().reply(Reply::fail(401, "expired").forever())).await;
+    assert!(result.is_err());
+    assert_eq!(used.len(), 2, "not again and again: {used:?}");
+}
+
+#[tokio::test]
+async fn a_used_up_key_gives_way_to_the_next() {
+    let script = Script::new().reply(Reply::fail(429, "quota")).reply(Reply::text("ok"));
+    let (result, used) = tokens_used(Renewable { spare_keys: 1, ..Renewable::default() }, script).await;
+    assert_eq!(result.unwrap().message.content.text(), "ok");
+    assert_eq!(used, ["Bearer token-0", "Bearer token-1"]);
+}
+
+#[tokio::test]
+async fn usage_and_cost_come_with_the_answer() {
+    let bench = Bench::new(Script::new().reply(Reply::text("x").usage(1000, 500))).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let completion = ask(&client, &bench.request("hi")).await.0.unwrap();
+    let usage = completion.usage.unwrap();
+    assert_eq!((usage.input, usage.output), (1000, 500));
+    assert_eq!(completion.cost.micro_usd, None, "a private host has no known price");
+    assert_eq!(completion.provider, "custom");
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_refused_within_its_cap() {
+    let big = "x".repeat(1 << 20);
+    let script = Script::new().reply(Reply::deltas([&big; 80]).forever());
+    let bench = Bench::new(script).await;
+    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let (result, _) = ask(&client, &bench.request("hi")).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("larger than"), "{error}");
+}
+
+#[test]
+fn the_clock_of_these_tests_does_not_pass_by_itself() {
+    let clock = TestClock::auto_advance_up_to(Duration::from_mins(2));
+    assert_eq!(clock.monotonic(), clock.monotonic());
+}

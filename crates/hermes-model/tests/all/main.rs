@@ -1,0 +1,11 @@
+//! Every test of this crate that looks from outside, in one binary.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
+
+mod bodies;
+mod client;
+mod converse;
+mod peer;
+mod properties;
+mod remedies;
+mod streams;
+mod support;

@@ -1,0 +1,193 @@
+//! Requests, streams and frames that the tests share.
+
+use std::time::Duration;
+
+use hermes_model::Error;
+use hermes_model::wire::Streaming;
+use hermes_model::wire::{Answer, CutOff, Decoder, Ending, Mode, WireOptions, build_body};
+use hermes_testkit::TestClock;
+use hermes_types::{Cancel, Deadline, Delta, Message, Raw, Request, ToolSpec};
+use serde_json::Value;
+
+pub(crate) fn request(model: &str, messages: Vec<Message>) -> Request {
+    Request {
+        model: model.to_owned(),
+        system: "Be brief.".to_owned(),
+        messages,
+        tools: Vec::new(),
+        max_tokens: None,
+        temperature: None,
+        effort: None,
+        session: Some("session_1".to_owned()),
+        deadline: Deadline::after(&TestClock::new(), Duration::from_secs(1)),
+        cancel: Cancel::new(),
+    }
+}
+
+pub(crate) fn tool() -> ToolSpec {
+    ToolSpec {
+        name: "terminal".to_owned(),
+        description: "Runs a command.".to_owned(),
+        parameters: raw(r#"{"type":"object", "properties":{"command":{"type":"string"}}}"#),
+    }
+}
+
+pub(crate) fn raw(text: &str) -> Raw {
+    Raw::parse(text.to_owned()).unwrap()
+}
+
+pub(crate) fn message(json: &str) -> Message {
+    serde_json::from_str(json).unwrap()
+}
+
+pub(crate) fn options(mode: Mode) -> WireOptions {
+    match mode {
+        Mode::Chat => WireOptions::new(mode, "custom", "http://localhost/v1"),
+        Mode::Responses => WireOptions::new(mode, "openai", "https://api.openai.com/v1"),
+        Mode::Anthropic => WireOptions::new(mode, "anthropic", "https://api.anthropic.com"),
+        Mode::Converse => {
+            WireOptions::new(mode, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com")
+        }
+    }
+}
+
+pub(crate) fn body(request: &Request, options: &WireOptions) -> Value {
+    build_body(request, options, Streaming::Plain).to_value()
+}
+
+pub(crate) fn bytes(request: &Request, options: &WireOptions) -> String {
+    String::from_utf8(build_body(request, options, Streaming::Plain).to_bytes()).unwrap()
+}
+
+/// What came out of a stream.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Heard {
+    pub(crate) deltas: Vec<Delta>,
+    pub(crate) ending: Result<Ending, Error>,
+}
+
+impl Heard {
+    #[track_caller]
+    pub(crate) fn answer(&self) -> &Answer {
+        match &self.ending {
+            Ok(Ending::Complete(answer)) => answer,
+            other => panic!("no answer: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn cut_off(&self) -> &CutOff {
+        match &self.ending {
+            Ok(Ending::CutOff(cut)) => cut,
+            other => panic!("not cut off: {other:?}"),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.deltas
+            .iter()
+            .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
+            .collect()
+    }
+
+    pub(crate) fn reasoning(&self) -> String {
+        self.deltas
+            .iter()
+            .filter_map(|delta| if let Delta::Reasoning(text) = delta { Some(text.as_str()) } else { None })
+            .collect()
+    }
+
+    pub(crate) fn started(&self) -> Vec<&str> {
+        self.deltas
+            .iter()
+            .filter_map(
+                |delta| if let Delta::ToolStarted { name } = delta { Some(name.as_str()) } else { None },
+            )
+            .collect()
+    }
+
+    /// Deltas joined, and ids that were made up taken out: what must not depend on how the bytes were cut.
+    pub(crate) fn essence(mut self) -> (String, String, Vec<String>, Result<Ending, Error>) {
+        if let Ok(Ending::Complete(answer)) = &mut self.ending {
+            for call in &mut answer.message.tool_calls {
+                if call.id.as_str().len() == 17 {
+                    call.id = hermes_types::CallId::new("made_up".to_owned());
+                    call.call_id = None;
+                    call.response_item_id = None;
+                }
+            }
+        }
+        let started = self.started().into_iter().map(str::to_owned).collect();
+        (self.text(), self.reasoning(), started, self.ending)
+    }
+}
+
+pub(crate) fn hear<'a>(options: &WireOptions, pieces: impl IntoIterator<Item = &'a [u8]>) -> Heard {
+    let mut decoder = Decoder::new(options);
+    let mut deltas = Vec::new();
+    for piece in pieces {
+        if let Err(error) = decoder.push(piece, &mut deltas) {
+            assert_eq!(decoder.push(b"more", &mut deltas), Err(error.clone()), "an error is final");
+            return Heard { deltas, ending: Err(error) };
+        }
+    }
+    let ending = decoder.finish(&mut deltas);
+    Heard { deltas, ending }
+}
+
+/// One `data:` event per line of JSON.
+pub(crate) fn sse(events: &[&str]) -> Vec<u8> {
+    events.iter().flat_map(|event| ["data: ", event, "\n\n"].concat().into_bytes()).collect()
+}
+
+/// One frame of AWS's event stream.
+pub(crate) fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
+    let mut head = Vec::new();
+    for (name, value) in headers {
+        head.push(u8::try_from(name.len()).unwrap());
+        head.extend(name.as_bytes());
+        head.push(7);
+        head.extend(u16::try_from(value.len()).unwrap().to_be_bytes());
+        head.extend(value.as_bytes());
+    }
+    let total = 12 + head.len() + payload.len() + 4;
+    let mut bytes = Vec::new();
+    bytes.extend(u32::try_from(total).unwrap().to_be_bytes());
+    bytes.extend(u32::try_from(head.len()).unwrap().to_be_bytes());
+    bytes.extend(crc32(&bytes).to_be_bytes());
+    bytes.extend(head);
+    bytes.extend(payload);
+    bytes.extend(crc32(&bytes).to_be_bytes());
+    bytes
+}
+
+pub(crate) fn event_frame(kind: &str, payload: &str) -> Vec<u8> {
+    let headers = [(":message-type", "event"), (":event-type", kind), (":content-type", "application/json")];
+    frame(&headers, payload.as_bytes())
+}
+
+/// Bit by bit, so that it shares nothing with the code under test.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits =
+            chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..=chunk.len() {
+            out.push(char::from(ALPHABET[(bits >> (18 - 6 * at)) as usize & 63]));
+        }
+        out.extend(std::iter::repeat_n('=', 3 - chunk.len()));
+    }
+    out
+}
