@@ -23,7 +23,7 @@ pub(super) enum Trouble {
     Cancelled,
     DeadlinePassed,
     /// The provider, or the way to it, failed.
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// An answer came, but without the shape of one.
     Shapeless(String),
     /// It cannot be sent as configured.
@@ -38,7 +38,7 @@ impl From<NetError> for Trouble {
             NetError::InvalidUrl | NetError::Settings { .. } | NetError::Tls { .. } | NetError::Denied(_) => {
                 Self::Misconfigured(error.to_string())
             }
-            other => Self::Failed(Failure::network(other.to_string())),
+            other => Self::Failed(Box::new(Failure::network(other.to_string()))),
         }
     }
 }
@@ -47,10 +47,10 @@ impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         match error {
             Error::AskAgain { reason } => {
-                Self::Failed(Failure::network(format!("the answer could not be read: {reason}")))
+                Self::Failed(Box::new(Failure::network(format!("the answer could not be read: {reason}"))))
             }
             Error::AskElsewhere { missing } => Self::Shapeless(missing.to_owned()),
-            Error::Classify(fault) => Self::Failed(Failure::from(&fault)),
+            Error::Classify(fault) => Self::Failed(Box::new(Failure::from(&fault))),
         }
     }
 }
@@ -62,26 +62,32 @@ pub(super) struct Patience {
     pub(super) stall: Duration,
 }
 
+/// How a request is sent this time.
+pub(super) struct Sending<'a> {
+    pub(super) client: &'a Client,
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) presented: Presented,
+    pub(super) streaming: Streaming,
+    pub(super) patience: Patience,
+    pub(super) now: Timestamp,
+}
+
 /// Sends the request once and reads the answer to its end.
 pub(super) async fn exchange(
-    client: &Client,
-    endpoint: &Endpoint,
-    presented: &Presented,
+    sending: &Sending<'_>,
     request: &Request,
-    streaming: Streaming,
-    patience: Patience,
-    now: Timestamp,
     shown: &mut Shown<'_>,
 ) -> Result<Answer, Trouble> {
-    let outgoing = prepare(endpoint, presented, request, streaming, now)?
-        .answer_within(patience.answer)
-        .stall_after(patience.stall)
+    let outgoing = prepare(sending, request)?
+        .answer_within(sending.patience.answer)
+        .stall_after(sending.patience.stall)
         .cap(ANSWER_LIMIT);
-    let response = client.send(outgoing, request.deadline, &request.cancel).await?;
+    let endpoint = sending.endpoint;
+    let response = sending.client.send(outgoing, request.deadline, &request.cancel).await?;
     if !response.status().is_success() {
-        return Err(Trouble::Failed(read_refusal(response).await?));
+        return Err(Trouble::Failed(Box::new(read_refusal(response).await?)));
     }
-    match streaming {
+    match sending.streaming {
         // Some servers ignore the wish for a stream and answer in one piece.
         Streaming::Streamed if !is_json(&response) => read_stream(endpoint, response, shown).await,
         _ => {
@@ -93,19 +99,14 @@ pub(super) async fn exchange(
     }
 }
 
-fn prepare(
-    endpoint: &Endpoint,
-    presented: &Presented,
-    request: &Request,
-    streaming: Streaming,
-    now: Timestamp,
-) -> Result<hermes_net::Request, Trouble> {
+fn prepare(sending: &Sending<'_>, request: &Request) -> Result<hermes_net::Request, Trouble> {
+    let Sending { endpoint, presented, streaming, now, .. } = sending;
     let misconfigured = |what: String| Trouble::Misconfigured(what);
-    let address = url_for(&endpoint.wire, &endpoint.model, streaming);
+    let address = url_for(&endpoint.wire, &endpoint.model, *streaming);
     let url = Url::parse(&address).map_err(|_| {
         misconfigured(format!("`{}` is not an address; check model.base_url", endpoint.wire.base.as_str()))
     })?;
-    let body = build_body(request, &endpoint.wire, streaming).to_bytes();
+    let body = build_body(request, &endpoint.wire, *streaming).to_bytes();
     let mut outgoing = hermes_net::Request::new(Method::POST, url.clone());
     let mut sent = vec![
         ("content-type".to_owned(), "application/json".to_owned()),
@@ -126,7 +127,7 @@ fn prepare(
         Presented::Bearer(token) => outgoing.bearer(token)?,
         Presented::ApiKeyHeader(key) => outgoing.secret_header(HeaderName::from_static("x-api-key"), key)?,
         Presented::Aws(keys) => {
-            for (name, value) in aws::sign(keys, &url, &body, now) {
+            for (name, value) in aws::sign(keys, &url, &body, *now) {
                 let name = HeaderName::from_bytes(name.as_bytes())
                     .map_err(|_| misconfigured("a header name".to_owned()))?;
                 outgoing = outgoing.secret_header(name, &value)?;
@@ -175,7 +176,9 @@ async fn read_stream(
     deltas.drain(..).for_each(|delta| shown.pass(delta));
     match ending {
         Ending::Complete(answer) => Ok(*answer),
-        Ending::CutOff(_) => Err(Trouble::Failed(Failure::network("the stream ended before the answer did"))),
+        Ending::CutOff(_) => {
+            Err(Trouble::Failed(Box::new(Failure::network("the stream ended before the answer did"))))
+        }
     }
 }
 

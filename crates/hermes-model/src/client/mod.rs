@@ -22,7 +22,7 @@ use crate::wire::{
     Answer, Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, Streaming, Vendor, backoff,
     classify, invalid_response_backoff,
 };
-use exchange::{Patience, Trouble, exchange};
+use exchange::{Patience, Sending, Trouble, exchange};
 use shown::Shown;
 
 pub use budget::{Budget, BudgetedModel};
@@ -128,14 +128,19 @@ impl ModelClient {
                 .credentials
                 .current(&request.cancel)
                 .await
-                .map_err(|Unavailable(words)| self.unusable(words, has_fallback))?;
+                .map_err(|Unavailable(words)| unusable(words, has_fallback))?;
             let streaming =
                 if self.streams.load(Ordering::Relaxed) { Streaming::Streamed } else { Streaming::Plain };
             shown.begin_attempt();
-            let patience = self.patience(&request);
-            let now = self.clock.now();
-            let outcome =
-                exchange(&self.net, &endpoint, &presented, &request, streaming, patience, now, shown).await;
+            let sending = Sending {
+                client: &self.net,
+                endpoint: &endpoint,
+                presented,
+                streaming,
+                patience: self.patience(&request),
+                now: self.clock.now(),
+            };
+            let outcome = exchange(&sending, &request, shown).await;
             let trouble = match outcome {
                 Ok(answer) => {
                     shown.end_attempt();
@@ -146,7 +151,7 @@ impl ModelClient {
             match trouble {
                 Trouble::Cancelled => return Err(GaveUp::Final(ModelError::Cancelled)),
                 Trouble::DeadlinePassed => return Err(GaveUp::Final(deadline_passed(tries.last.as_ref()))),
-                Trouble::Misconfigured(words) => return Err(self.unusable(words, has_fallback)),
+                Trouble::Misconfigured(words) => return Err(unusable(words, has_fallback)),
                 Trouble::Shapeless(missing) => {
                     if has_fallback {
                         return Err(GaveUp::MoveOn(format!(
@@ -164,7 +169,7 @@ impl ModelClient {
                 }
                 Trouble::Failed(failure) => {
                     self.remedy(
-                        failure,
+                        *failure,
                         &mut endpoint,
                         &mut request,
                         &mut tries,
@@ -240,7 +245,7 @@ impl ModelClient {
             Remedy::RefreshToken => {
                 tries.renewed = true;
                 let renewed = endpoint.credentials.renew(&request.cancel).await;
-                renewed.map_err(|Unavailable(words)| self.unusable(words, has_fallback))
+                renewed.map_err(|Unavailable(words)| unusable(words, has_fallback))
             }
             Remedy::Compress { limit } => Err(GaveUp::Final(ModelError::Compress { limit })),
             Remedy::LowerMaxTokens { to } => {
@@ -315,14 +320,6 @@ impl ModelClient {
         }
         GaveUp::Final(gave_up(format!("API call failed after {attempts} retries: {summary}"), status))
     }
-
-    fn unusable(&self, words: String, has_fallback: bool) -> GaveUp {
-        if has_fallback {
-            GaveUp::MoveOn(format!("{words}."))
-        } else {
-            GaveUp::Final(ModelError::Configure(words))
-        }
-    }
 }
 
 impl Model for ModelClient {
@@ -354,6 +351,15 @@ enum GaveUp {
     /// The next one may do better; the words say why.
     MoveOn(String),
     Final(ModelError),
+}
+
+/// Nothing was wrong with the provider: the settings do not let us ask it.
+fn unusable(words: String, has_fallback: bool) -> GaveUp {
+    if has_fallback {
+        GaveUp::MoveOn(format!("{words}."))
+    } else {
+        GaveUp::Final(ModelError::Configure(words))
+    }
 }
 
 fn gave_up(message: String, status: Option<u16>) -> ModelError {

@@ -287,12 +287,7 @@ async fn the_next_endpoint_is_used_and_kept() {
     assert_eq!(result.unwrap().message.content.text(), "from the second");
     assert!(heard.statuses.iter().any(|status| status.contains("Switching to second")), "{heard:?}");
     ask(&client, &bench.request("again")).await.0.unwrap();
-    let models: Vec<_> = bench
-        .server
-        .requests()
-        .iter()
-        .map(|request| request.model().to_owned())
-        .collect();
+    let models: Vec<_> = bench.server.requests().iter().map(|request| request.model().to_owned()).collect();
     assert_eq!(models, ["first", "second", "second"]);
 }
 
@@ -350,6 +345,7 @@ async fn the_key_goes_in_the_right_header_and_into_no_error() {
         let error = result.unwrap_err();
         let told = format!("{error} {error:?} {heard:?} {client:?}");
         assert!(!told.contains(KEY), "{mode:?}: {told}");
+        assert!(told.contains("Incorrect API key"), "the rest is said: {told}");
     }
 }
 
