@@ -69,7 +69,7 @@ fn escape_path(path: &str) -> String {
 }
 
 /// `YYYYMMDD` and `HHMMSS` in UTC.
-fn stamp(now: Timestamp) -> (String, String) {
+pub(super) fn stamp(now: Timestamp) -> (String, String) {
     #[expect(clippy::cast_possible_truncation, reason = "seconds since 1970")]
     let seconds = now.seconds().max(0.0) as i64;
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

@@ -5,6 +5,7 @@
 
 mod aws;
 mod budget;
+mod dump;
 mod endpoint;
 mod exchange;
 mod shown;
@@ -20,12 +21,14 @@ use hermes_types::{BoxFuture, Clock, Completion, Cost, DeltaSink, Model, ModelEr
 use crate::price::{Billing, HostKind, PricedRoute, cost};
 use crate::wire::{
     Answer, Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, Streaming, Vendor, backoff,
-    classify, invalid_response_backoff,
+    build_body, classify, headers, invalid_response_backoff, url_for,
 };
+use dump::{Dumped, Occasion};
 use exchange::{Patience, Sending, Trouble, exchange};
 use shown::Shown;
 
 pub use budget::{Budget, BudgetedModel};
+pub use dump::{Dumps, Extent};
 pub use endpoint::{AwsKeys, Credentials, Endpoint, FixedKey, Presented, Unavailable};
 
 /// How often and how long a client tries.
@@ -64,6 +67,7 @@ pub struct ModelClient {
     in_use: AtomicUsize,
     /// A server that cannot stream is not asked to again.
     streams: AtomicBool,
+    dumps: Option<Dumps>,
 }
 
 impl ModelClient {
@@ -81,7 +85,15 @@ impl ModelClient {
             persistence,
             in_use: AtomicUsize::new(0),
             streams: AtomicBool::new(true),
+            dumps: None,
         })
+    }
+
+    /// Writes requests down, as the user asked.
+    #[must_use]
+    pub fn with_dumps(mut self, dumps: Option<Dumps>) -> Self {
+        self.dumps = dumps;
+        self
     }
 
     /// The endpoint that would be asked now.
@@ -140,6 +152,7 @@ impl ModelClient {
                 patience: self.patience(&request),
                 now: self.clock.now(),
             };
+            self.dump(Occasion::BeforeSending, &sending, &request, None);
             let outcome = exchange(&sending, &request, shown).await;
             let trouble = match outcome {
                 Ok(answer) => {
@@ -168,19 +181,48 @@ impl ModelClient {
                     self.wait(invalid_response_backoff(tries.count), &request).await?;
                 }
                 Trouble::Failed(failure) => {
-                    self.remedy(
-                        *failure,
-                        &mut endpoint,
-                        &mut request,
-                        &mut tries,
-                        has_fallback,
-                        streaming,
-                        shown,
-                    )
-                    .await?;
+                    let (presented, summary) = (sending.presented, failure.summary());
+                    let remedied = self
+                        .remedy(
+                            *failure,
+                            &mut endpoint,
+                            &mut request,
+                            &mut tries,
+                            has_fallback,
+                            streaming,
+                            shown,
+                        )
+                        .await;
+                    if matches!(&remedied, Err(GaveUp::MoveOn(_) | GaveUp::Final(ModelError::GiveUp { .. })))
+                    {
+                        let exhausted = tries.count >= self.persistence.attempts;
+                        let occasion = if exhausted { Occasion::RetriesExhausted } else { Occasion::Refused };
+                        let (client, endpoint, now) = (&self.net, &endpoint, self.clock.now());
+                        let patience = self.patience(&request);
+                        let sent = Sending { client, endpoint, presented, streaming, patience, now };
+                        self.dump(occasion, &sent, &request, Some(&summary));
+                    }
+                    remedied?;
                 }
             }
         }
+    }
+
+    fn dump(&self, occasion: Occasion, sending: &Sending<'_>, request: &Request, error: Option<&str>) {
+        let Some(dumps) = &self.dumps else { return };
+        if occasion == Occasion::BeforeSending && dumps.extent == Extent::Failures {
+            return;
+        }
+        let Sending { endpoint, presented, streaming, now, .. } = sending;
+        let dumped = Dumped {
+            session: request.session.as_deref(),
+            url: &url_for(&endpoint.wire, &endpoint.model, *streaming),
+            headers: &headers(&endpoint.wire, request),
+            presented,
+            body: &build_body(request, &endpoint.wire, *streaming).to_bytes(),
+            error,
+        };
+        dumps.write(occasion, &dumped, *now);
     }
 
     /// Does what helps against a failure, or says why nothing does.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hermes_model::client::{
-    Credentials, Endpoint, FixedKey, ModelClient, Persistence, Presented, Unavailable,
+    Credentials, Dumps, Endpoint, Extent, FixedKey, ModelClient, Persistence, Presented, Unavailable,
 };
 use hermes_model::wire::{Cause, Mode, WireOptions};
 use hermes_net::{Client, Config, Proxies};
@@ -435,6 +435,54 @@ async fn an_endless_answer_is_refused_within_its_cap() {
     let (result, _) = ask(&client, &bench.request("hi")).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("larger than"), "{error}");
+}
+
+#[tokio::test]
+async fn one_event_of_ten_megabytes_is_refused() {
+    for mode in MODES {
+        let huge = "x".repeat(10 << 20);
+        let bench = Bench::new(Script::new().reply(Reply::deltas([&huge]).forever())).await;
+        let client = bench.client(vec![bench.endpoint(mode, "custom")]);
+        let (result, heard) = ask(&client, &bench.request("hi")).await;
+        // A plain answer of that size is within bounds; as an event of a stream it is not.
+        if let Err(error) = result {
+            assert!(error.to_string().len() < 1000, "{mode:?}: {error}");
+        }
+        let streamed = bench.server.requests().iter().filter(|request| request.wants_stream()).count();
+        assert!(streamed > 1, "{mode:?}: the stream was refused and tried again: {}", heard.statuses.len());
+    }
+}
+
+/// Everything a failing turn writes, with every request dumped, is searched for the key.
+#[tokio::test]
+async fn no_key_is_in_any_file_a_failing_turn_writes() {
+    for mode in MODES {
+        let home = hermes_testkit::TempHome::builder().file("sessions/.keep", "").build().unwrap();
+        let body = json!({"error": {"message": format!("Incorrect API key provided: {KEY}.")}});
+        let bench =
+            Bench::new(Script::new().reply(Reply::fail(503, "busy")).reply(Reply::http(401, body).forever()))
+                .await;
+        let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All };
+        let client = bench.client(vec![bench.endpoint(mode, "custom")]).with_dumps(Some(dumps));
+        let mut request = bench.request(&format!("my key is {KEY}"));
+        request.session = Some("20260305_091507_abcdef".into());
+        ask(&client, &request).await.0.unwrap_err();
+        let mut files: Vec<_> =
+            std::fs::read_dir(home.join("sessions")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some());
+        assert_eq!(files.len(), 3, "{mode:?}: two requests and the refusal: {files:?}");
+        let mut reasons = Vec::new();
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(!text.contains(KEY) && !text.contains("0123456789abcdefgh"), "{mode:?}: {text}");
+            let dump: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(dump["session_id"], "20260305_091507_abcdef");
+            assert!(dump["request"]["body"]["model"].is_string(), "{mode:?}: {text}");
+            reasons.push(dump["reason"].as_str().unwrap().to_owned());
+        }
+        reasons.sort();
+        assert_eq!(reasons, ["non_retryable_client_error", "preflight", "preflight"]);
+    }
 }
 
 #[test]

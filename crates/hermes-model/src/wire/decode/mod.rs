@@ -30,7 +30,7 @@ use super::options::WireOptions;
 use crate::error::{Error, Fault};
 
 /// The most one event of a stream may hold.
-const EVENT_LIMIT: usize = 32 * 1024 * 1024;
+const EVENT_LIMIT: usize = 8 * 1024 * 1024;
 
 /// An answer as the provider finished it.
 #[derive(Debug, Clone, PartialEq)]

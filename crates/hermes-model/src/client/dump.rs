@@ -1,0 +1,134 @@
+//! Requests written down for looking at, when the user asked for that or a request was refused for good.
+//!
+//! Invariant: no credential is in a dump. The key is masked, and a key the provider repeated is blotted out with it.
+
+use std::path::PathBuf;
+
+use hermes_config::write;
+use hermes_types::{Secret, Timestamp, random_hex};
+use serde_json::{Map, Value, json};
+
+use super::endpoint::Presented;
+
+/// Where dumps go and which requests are dumped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dumps {
+    /// The home's `sessions` folder.
+    pub folder: PathBuf,
+    pub extent: Extent,
+}
+
+/// Which requests are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Only those that failed for good.
+    Failures,
+    /// Every one, before it is sent.
+    All,
+}
+
+/// Why a request is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    BeforeSending,
+    Refused,
+    RetriesExhausted,
+}
+
+impl Occasion {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeSending => "preflight",
+            Self::Refused => "non_retryable_client_error",
+            Self::RetriesExhausted => "max_retries_exhausted",
+        }
+    }
+}
+
+/// A request as it is about to be sent.
+pub(super) struct Dumped<'a> {
+    pub(super) session: Option<&'a str>,
+    pub(super) url: &'a str,
+    pub(super) headers: &'a [(String, String)],
+    pub(super) presented: &'a Presented,
+    pub(super) body: &'a [u8],
+    pub(super) error: Option<&'a str>,
+}
+
+impl Dumps {
+    /// Writes one file. Failing to is logged and never stands in a turn's way.
+    pub(super) fn write(&self, occasion: Occasion, dumped: &Dumped<'_>, now: Timestamp) {
+        let session = dumped.session.unwrap_or("none");
+        let safe: String =
+            session.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect();
+        let name = format!("request_dump_{safe}_{}_{}.json", moment(now), random_hex(4));
+        let text = blot(&dumped.render(session, occasion, now).to_string(), dumped.presented);
+        if let Err(error) = write::replace(&self.folder.join(name), text.as_bytes()) {
+            tracing::warn!(%error, "a request could not be written down");
+        }
+    }
+}
+
+impl Dumped<'_> {
+    fn render(&self, session: &str, occasion: Occasion, now: Timestamp) -> Value {
+        let mut headers: Map<String, Value> =
+            self.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        match self.presented {
+            Presented::Bearer(key) => {
+                headers.insert("Authorization".to_owned(), json!(format!("Bearer {}", mask(key))));
+            }
+            Presented::ApiKeyHeader(key) => {
+                headers.insert("x-api-key".to_owned(), json!(mask(key)));
+            }
+            Presented::Aws(_) => {
+                headers.insert("Authorization".to_owned(), json!("AWS4-HMAC-SHA256 ***"));
+            }
+            Presented::Nothing => {}
+        }
+        let body: Value =
+            serde_json::from_slice(self.body).unwrap_or_else(|_| json!(String::from_utf8_lossy(self.body)));
+        let mut dump = json!({
+            "timestamp": now.seconds(),
+            "session_id": session,
+            "reason": occasion.as_str(),
+            "request": {"method": "POST", "url": self.url, "headers": headers, "body": body},
+        });
+        if let (Some(error), Some(object)) = (self.error, dump.as_object_mut()) {
+            object.insert("error".to_owned(), json!({ "message": error }));
+        }
+        dump
+    }
+}
+
+/// Eight characters in front and four behind: enough to recognise a key, too few to use it.
+fn mask(key: &Secret) -> String {
+    let chars: Vec<char> = key.expose().chars().collect();
+    if chars.len() < 20 {
+        return "***".to_owned();
+    }
+    let first: String = chars.iter().take(8).collect();
+    let last: String = chars.iter().skip(chars.len() - 4).collect();
+    format!("{first}...{last}")
+}
+
+/// A user may have pasted the key into the conversation.
+fn blot(text: &str, presented: &Presented) -> String {
+    let secrets: Vec<&Secret> = match presented {
+        Presented::Bearer(key) | Presented::ApiKeyHeader(key) => vec![key],
+        Presented::Aws(keys) => std::iter::once(&keys.secret_key).chain(&keys.session_token).collect(),
+        Presented::Nothing => Vec::new(),
+    };
+    let long_enough = |secret: &&&Secret| secret.expose().len() >= 8;
+    secrets
+        .iter()
+        .filter(long_enough)
+        .fold(text.to_owned(), |text, secret| text.replace(secret.expose(), "***"))
+}
+
+/// `YYYYMMDD_HHMMSS_ffffff` in UTC.
+fn moment(now: Timestamp) -> String {
+    let (date, time) = super::aws::stamp(now);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a second")]
+    let micros = (now.seconds().fract().abs() * 1e6) as u32;
+    format!("{date}_{time}_{micros:06}")
+}
