@@ -7,9 +7,11 @@
 pub mod caching;
 pub mod client;
 pub mod context_window;
+pub mod credential;
 mod error;
 pub mod offline;
 pub mod price;
+pub mod provider;
 pub mod usage;
 pub mod wire;
 

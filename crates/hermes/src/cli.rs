@@ -13,6 +13,13 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Ask something
+    Chat(ChatArguments),
+    /// Show which model answers, or choose another
+    Model {
+        /// A model, also as provider:model; without it, the current one is shown
+        name: Option<String>,
+    },
     /// Show and change the configuration
     Config {
         #[command(subcommand)]
@@ -32,6 +39,28 @@ pub(crate) enum Command {
     Completion { shell: Shell },
     /// Print the version
     Version,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChatArguments {
+    /// The question; without it, standard input is read
+    #[arg(short, long)]
+    pub(crate) query: Option<String>,
+    /// The model, also as provider:model
+    #[arg(short, long)]
+    pub(crate) model: Option<String>,
+    /// The provider, or the name of an endpoint of your own
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// Print the answer and nothing else
+    #[arg(short = 'Q', long)]
+    pub(crate) quiet: bool,
+    /// The most calls to the model in this turn
+    #[arg(long)]
+    pub(crate) max_turns: Option<usize>,
+    /// Go on with this session, by its id or title
+    #[arg(short, long)]
+    pub(crate) resume: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@
 mod all {
     pub(crate) mod support;
 
+    mod chat;
     mod config;
     mod database;
     mod disk;

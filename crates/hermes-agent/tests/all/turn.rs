@@ -2,16 +2,18 @@ use hermes_types::{FinishReason, Message, ModelError, ToolCall, TurnState};
 
 use super::support::{Bench, Said, Watcher};
 
+#[expect(clippy::unnecessary_wraps, reason = "a script is made of answers and errors")]
 fn calling(calls: &[(&str, &str)]) -> Said {
     let calls = calls.iter().map(|(name, arguments)| ToolCall::new(None, *name, *arguments)).collect();
     Ok(Message::assistant("").with_calls(calls))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a script is made of answers and errors")]
 fn said(text: &str) -> Said {
     Ok(Message::assistant(text))
 }
 
-fn pairs<'a>(rows: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
+fn pairs(rows: &[(String, String)]) -> Vec<(&str, &str)> {
     rows.iter().map(|(role, text)| (role.as_str(), text.as_str())).collect()
 }
 
@@ -33,13 +35,13 @@ async fn a_turn_with_a_tool_is_stored_step_by_step() {
         ("assistant", "<think>hm</think>done"),
     ];
     assert_eq!(pairs(&stored), expected);
+    assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
     let asked = bench.model.asked.lock().unwrap();
     assert_eq!(
         (asked[0].system.as_str(), asked[0].messages.len(), asked[1].messages.len()),
         ("be brief", 1, 3)
     );
     assert_eq!(asked[0].tools[0].name, "echo_back");
-    assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
 }
 
 #[tokio::test]

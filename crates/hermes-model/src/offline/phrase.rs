@@ -15,14 +15,14 @@ const SHOWN_MATCHES: usize = 40;
 /// What came of one call.
 pub(super) fn result(intent: &Intent, content: Option<&str>) -> String {
     let Some(content) = content else { return format!("{} gave no answer.", intent.tool()) };
-    let value: Value = serde_json::from_str(content).unwrap_or(Value::Null);
+    // A hint may follow the JSON.
+    let json = content.split_once("\n\n[Hint").map_or(content, |(json, _)| json);
+    let value: Value = serde_json::from_str(json).unwrap_or(Value::Null);
     if let Some(error) = value.get("error").and_then(Value::as_str).filter(|error| !error.is_empty()) {
         return format!("That did not work: {error}");
     }
     match intent {
-        Intent::ListFiles { path } => {
-            format!("The files in {}:\n{}", place(path), block(&output(&value, content)))
-        }
+        Intent::ListFiles { path } => listed(path, &value, content),
         Intent::Run { command } => ran(command, &value, content),
         Intent::ReadFile { path } => format!("{path}:\n{}", block(&text_of(&value, "content", content))),
         Intent::WriteFile { path, .. } => match value.get("bytes_written").and_then(Value::as_u64) {
@@ -36,6 +36,19 @@ pub(super) fn result(intent: &Intent, content: Option<&str>) -> String {
         Intent::Schedule { schedule, prompt } => format!("Scheduled ({schedule}): {prompt}"),
         Intent::ListSchedules | Intent::SearchPast { .. } => block(content),
     }
+}
+
+fn listed(path: &str, value: &Value, content: &str) -> String {
+    let Some(files) = value.get("files").and_then(Value::as_array) else {
+        return format!("The files in {}:\n{}", place(path), block(&output(value, content)));
+    };
+    let total = value.get("total_count").and_then(Value::as_u64).unwrap_or(files.len() as u64);
+    let mut names: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+    names.sort_unstable();
+    let shown = names.len();
+    let which =
+        if (shown as u64) < total { format!(" (the {shown} newest of {total})") } else { String::new() };
+    format!("The files in {}{which}:\n{}", place(path), block(&names.join("\n")))
 }
 
 fn ran(command: &str, value: &Value, content: &str) -> String {

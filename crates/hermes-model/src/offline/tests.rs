@@ -176,6 +176,14 @@ fn failures_are_told_as_failures() {
 }
 
 #[test]
+fn a_listing_by_search_is_a_list() {
+    let intent = Intent::ListFiles { path: ".".into() };
+    let content = "{\"total_count\":3,\"files\":[\"b\",\"a\"],\"truncated\":true}\n\n[Hint: Results truncated. Use offset=2]";
+    let said = phrase::result(&intent, Some(content));
+    assert_eq!(said, "The files in this folder (the 2 newest of 3):\n```\na\nb\n```");
+}
+
+#[test]
 fn fences_and_lengths_hold() {
     let intent = Intent::Run { command: "cat".into() };
     let said =

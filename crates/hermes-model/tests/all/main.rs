@@ -6,6 +6,8 @@ mod client;
 mod converse;
 mod peer;
 mod properties;
+mod real_server;
+mod provider;
 mod remedies;
 mod streams;
 mod support;

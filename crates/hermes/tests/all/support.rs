@@ -12,9 +12,15 @@ pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> String {
 }
 
 pub(crate) fn run(home: &Path, arguments: &[&str]) -> String {
+    run_in(Path::new("/"), home, arguments)
+}
+
+/// Runs it with a working folder.
+pub(crate) fn run_in(folder: &Path, home: &Path, arguments: &[&str]) -> String {
     let output = Command::cargo_bin("hermes")
         .unwrap()
         .args(arguments)
+        .current_dir(folder)
         .env_clear()
         .env("HERMES_HOME", home)
         .env("HOME", "/nonexistent")

@@ -1,0 +1,196 @@
+//! Anthropic's credentials: keys and tokens in variables, and the file of Anthropic's own client.
+//!
+//! The file belongs to that client: everything in it that is not the token survives a renewal. `~/.claude.json` is
+//! never read. We say who we are; a refusal of a subscription token is reported, not worked around.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_config::{Env, is_usable_key, user_home, write};
+use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::error::SignInError;
+use super::http::{Body, post, text};
+use super::{HeldAuth, Means, time};
+use crate::client::{Credentials, Presented, Unavailable};
+use crate::wire::Cause;
+
+const CLIENT: &str = "9d1c250a-e61b-44d9-88ed-5944d1962f5e";
+const EARLY: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Where Anthropic's credential is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Key { key: Secret, variable: &'static str },
+    File(PathBuf),
+}
+
+/// Keys of the API, as opposed to tokens of a sign-in.
+pub fn is_api_key(key: &Secret) -> bool {
+    key.expose().trim().starts_with("sk-ant-api")
+}
+
+/// The first of: a token variable, the credentials file, the key variable. A token that cannot renew itself gives way
+/// to a file that can.
+pub fn find(env: &Env) -> Option<Source> {
+    let in_variable = |variable: &'static str| {
+        let key = env.get(variable).filter(|key| is_usable_key(key))?;
+        Some(Source::Key { key: Secret::new(key.trim()), variable })
+    };
+    let path = user_home(env).ok()?.join(".claude/.credentials.json");
+    let stored = read_oauth(&path);
+    let renewable = stored.as_ref().is_some_and(|oauth| text(oauth, "refreshToken").is_some());
+    let token = in_variable("ANTHROPIC_TOKEN").or_else(|| in_variable("CLAUDE_CODE_OAUTH_TOKEN"));
+    match token {
+        Some(Source::Key { key, .. }) if renewable && !is_api_key(&key) => return Some(Source::File(path)),
+        Some(source) => return Some(source),
+        None => {}
+    }
+    let usable = stored.is_some_and(|oauth| text(&oauth, "accessToken").is_some() || renewable);
+    usable.then_some(Source::File(path)).or_else(|| in_variable("ANTHROPIC_API_KEY"))
+}
+
+fn read_document(path: &Path) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(&std::fs::read(path).ok()?) {
+        Ok(Value::Object(document)) => Some(document),
+        _ => None,
+    }
+}
+
+fn read_oauth(path: &Path) -> Option<Map<String, Value>> {
+    read_document(path)?.get("claudeAiOauth")?.as_object().cloned()
+}
+
+/// The token in the credentials file, renewed when it runs out.
+#[derive(Debug)]
+pub struct TokenFile {
+    means: Means,
+    path: PathBuf,
+    shown: Mutex<Option<Secret>>,
+}
+
+impl TokenFile {
+    pub fn new(means: Means, path: PathBuf) -> Self {
+        Self { means, path, shown: Mutex::new(None) }
+    }
+
+    fn hold(&self, token: Secret) -> Secret {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        token
+    }
+
+    /// The file's token, unless it has run out or is the one refused; else its successor.
+    async fn obtain(&self, refused: Option<Secret>, cancel: &Cancel) -> Result<Secret, SignInError> {
+        let good = |oauth: &Map<String, Value>| {
+            let token = Secret::new(text(oauth, "accessToken")?);
+            let fresh = refused.as_ref() != Some(&token) && lasts(oauth, self.means.clock.now());
+            fresh.then_some(token)
+        };
+        let gone = || self.again("it holds no token");
+        if let Some(token) = good(&read_oauth(&self.path).ok_or_else(gone)?) {
+            return Ok(self.hold(token));
+        }
+        // Our own lock keeps our own processes from spending the same refresh token twice.
+        let _held = HeldAuth::take(&self.means.auth).await?;
+        let oauth = read_oauth(&self.path).ok_or_else(gone)?;
+        if let Some(token) = good(&oauth) {
+            return Ok(self.hold(token));
+        }
+        let refresh = text(&oauth, "refreshToken").map(Secret::new);
+        let refresh = refresh.ok_or_else(|| self.again("its token has run out and cannot be renewed"))?;
+        let fresh = self.renew(&refresh, cancel).await?;
+        let access = text(&fresh, "accessToken").map(Secret::new).ok_or_else(gone)?;
+        self.write_back(fresh)?;
+        Ok(self.hold(access))
+    }
+
+    /// Asks both servers; the second answers for accounts that have not moved.
+    async fn renew(&self, refresh: &Secret, cancel: &Cancel) -> Result<Map<String, Value>, SignInError> {
+        let mut failure = self.again("its token could not be renewed");
+        for url in &self.means.sites.anthropic_token {
+            if cancel.is_cancelled() {
+                return Err(SignInError::Cancelled);
+            }
+            let body = json!({
+                "grant_type": "refresh_token", "refresh_token": refresh.expose(), "client_id": CLIENT,
+            });
+            // Not cancellable: the answer may hold the only copy of the next refresh token.
+            match post(&self.means, url, None, Body::Json(body), PATIENCE, &Cancel::new()).await {
+                Ok(reply) if reply.is_success() && reply.text("access_token").is_some() => {
+                    let now = self.means.clock.now();
+                    let life = reply.number("expires_in").filter(|s| *s > 0.0).unwrap_or(3_600.0).min(1e9);
+                    let until = now.plus(Duration::from_secs_f64(life)).seconds() * 1000.0;
+                    #[expect(clippy::cast_possible_truncation, reason = "milliseconds of our era fit")]
+                    let until = until as i64;
+                    let mut fields = Map::new();
+                    let access = reply.secret("access_token");
+                    fields
+                        .insert("accessToken".to_owned(), access.map_or(Value::Null, |s| s.expose().into()));
+                    if let Some(next) = reply.text("refresh_token") {
+                        fields.insert("refreshToken".to_owned(), Value::from(next));
+                    }
+                    fields.insert("expiresAt".to_owned(), Value::from(until));
+                    return Ok(fields);
+                }
+                Ok(reply) if reply.status >= 500 => failure = reply.failure("Renewing the Anthropic token"),
+                Ok(_) => failure = self.again("its token is no longer valid"),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Changes the token in the file and nothing else.
+    fn write_back(&self, fresh: Map<String, Value>) -> Result<(), SignInError> {
+        let mut document = read_document(&self.path).unwrap_or_default();
+        match document.get_mut("claudeAiOauth").and_then(Value::as_object_mut) {
+            Some(oauth) => oauth.extend(fresh),
+            None => {
+                document.insert("claudeAiOauth".to_owned(), Value::Object(fresh));
+            }
+        }
+        let bytes =
+            serde_json::to_vec_pretty(&document).map_err(|error| SignInError::Storage(error.to_string()))?;
+        Ok(write::replace(&self.path, &bytes)?)
+    }
+
+    fn again(&self, why: &str) -> SignInError {
+        SignInError::Account(format!(
+            "The Anthropic token comes from {}, and {why}. Sign in there again, or set ANTHROPIC_API_KEY.",
+            self.path.display()
+        ))
+    }
+}
+
+fn lasts(oauth: &Map<String, Value>, now: Timestamp) -> bool {
+    let until = oauth.get("expiresAt").and_then(time::read);
+    until.is_none_or(|until| until.seconds() > now.plus(EARLY).seconds())
+}
+
+impl Credentials for TokenFile {
+    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        Box::pin(async move { Ok(Presented::Bearer(self.obtain(None, cancel).await?)) })
+    }
+
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+        Box::pin(async move {
+            let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Ok(self.obtain(shown, cancel).await.map(|_| ())?)
+        })
+    }
+
+    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+        false
+    }
+
+    fn can_renew(&self) -> bool {
+        true
+    }
+
+    fn has_another(&self) -> bool {
+        false
+    }
+}

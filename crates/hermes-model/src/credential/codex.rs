@@ -1,0 +1,243 @@
+//! OpenAI's Codex sign-in.
+//!
+//! Tokens live in our own store. Those of OpenAI's own client may be copied from its file once, when we have none; that
+//! file is never written. Refresh tokens work once, so each new one is on disk before it is used.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_config::{Env, expand_tilde, user_home};
+use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::device::{Listener, Progress, Rhythm, seconds};
+use super::error::SignInError;
+use super::http::{Body, Reply, post, text};
+use super::{HeldAuth, Means, time, token};
+use crate::client::{Credentials, Presented, Unavailable};
+use crate::wire::Cause;
+
+pub(super) const PROVIDER: &str = "openai-codex";
+const CLIENT: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
+const EARLY: Duration = Duration::from_mins(2);
+/// How long a code may be confirmed.
+const CODE_LIFE: Duration = Duration::from_mins(15);
+
+/// Whether stored state holds tokens.
+pub fn is_signed_in(state: &Value) -> bool {
+    let has = |name: &str| {
+        state
+            .get("tokens")
+            .and_then(|tokens| tokens.get(name)?.as_str())
+            .is_some_and(|text| !text.trim().is_empty())
+    };
+    has("access_token") || has("refresh_token")
+}
+
+/// Whether the file of OpenAI's own client holds tokens we could copy.
+pub fn can_import(env: &Env) -> bool {
+    foreign_tokens(env).is_some()
+}
+
+fn foreign_tokens(env: &Env) -> Option<Map<String, Value>> {
+    let folder: PathBuf = match env.get("CODEX_HOME") {
+        Some(given) => expand_tilde(given, env).ok()?,
+        None => user_home(env).ok()?.join(".codex"),
+    };
+    let bytes = std::fs::read(folder.join("auth.json")).ok()?;
+    let file: Value = serde_json::from_slice(&bytes).ok()?;
+    let tokens = file.get("tokens")?.as_object()?;
+    let mut copied = Map::new();
+    for name in ["access_token", "refresh_token"] {
+        copied.insert(name.to_owned(), Value::from(text(tokens, name)?));
+    }
+    Some(copied)
+}
+
+/// The credentials of a Codex sign-in.
+#[derive(Debug)]
+pub struct Codex {
+    means: Means,
+    access: Mutex<Option<Secret>>,
+}
+
+impl Codex {
+    pub fn new(means: Means) -> Self {
+        Self { means, access: Mutex::new(None) }
+    }
+
+    fn held(&self) -> Option<Secret> {
+        self.access.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn hold(&self, token: Secret) -> Secret {
+        *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        token
+    }
+
+    /// The token in use, or one from the file; renewed when it is about to run out, or when it is the one refused.
+    async fn obtain(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
+        let now = self.means.clock.now();
+        let known = self.held().filter(|token| refused.is_none() && lasts(token, now));
+        if let Some(token) = known {
+            return Ok(token);
+        }
+        let held = HeldAuth::take(&self.means.auth).await?;
+        let auth = held.read().await?;
+        let stored = auth.provider(PROVIDER).filter(|state| is_signed_in(state));
+        let tokens = stored.and_then(|state| state.get("tokens")?.as_object()).cloned();
+        let tokens = match tokens {
+            Some(tokens) => tokens,
+            None => self.import(&held).await?,
+        };
+        let access = text(&tokens, "access_token").map(Secret::new);
+        if let Some(access) = access.filter(|token| lasts(token, now) && refused.as_ref() != Some(token)) {
+            return Ok(self.hold(access));
+        }
+        let refresh = text(&tokens, "refresh_token").map(Secret::new);
+        let refresh = refresh.ok_or_else(|| again("The Codex sign-in has run out and cannot be renewed."))?;
+        let fresh = renew(&self.means, &refresh).await?;
+        let access = text(&fresh, "access_token").map(Secret::new);
+        save(&self.means, &held, fresh).await?;
+        access.map(|token| self.hold(token)).ok_or_else(|| again("The renewed sign-in holds no token."))
+    }
+
+    async fn import(&self, held: &HeldAuth) -> Result<Map<String, Value>, SignInError> {
+        let tokens =
+            foreign_tokens(&self.means.env).ok_or_else(|| again("You are not signed in to Codex."))?;
+        save(&self.means, held, tokens.clone()).await?;
+        tracing::info!("copied the Codex sign-in of another program");
+        Ok(tokens)
+    }
+}
+
+/// A token without a date is taken at its word.
+fn lasts(token: &Secret, now: Timestamp) -> bool {
+    token::expiry(token.expose()).is_none_or(|until| until.seconds() > now.plus(EARLY).seconds())
+}
+
+fn again(why: &str) -> SignInError {
+    SignInError::SignInAgain { provider: "OpenAI Codex", why: why.to_owned() }
+}
+
+impl Credentials for Codex {
+    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        Box::pin(async move { Ok(Presented::Bearer(self.obtain(None).await?)) })
+    }
+
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+        Box::pin(async move {
+            let refused = self.held().unwrap_or_else(|| Secret::new(String::new()));
+            Ok(self.obtain(Some(refused)).await.map(|_| ())?)
+        })
+    }
+
+    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+        false
+    }
+
+    fn can_renew(&self) -> bool {
+        true
+    }
+
+    fn has_another(&self) -> bool {
+        false
+    }
+}
+
+/// Not cancellable: the answer holds the only copy of the next refresh token.
+async fn renew(means: &Means, refresh: &Secret) -> Result<Map<String, Value>, SignInError> {
+    let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose()), ("client_id", CLIENT)];
+    let reply = ask(means, "/oauth/token", Body::Form(&form), &Cancel::new()).await?;
+    if reply.is_success() && reply.text("access_token").is_some() {
+        return Ok(tokens(&reply));
+    }
+    Err(match reply.refusal().as_str() {
+        "invalid_grant" | "invalid_token" | "invalid_request" => {
+            again("The Codex sign-in is no longer valid.")
+        }
+        _ if reply.status == 401 => again("The Codex sign-in is no longer valid."),
+        _ => reply.failure("Renewing the Codex sign-in"),
+    })
+}
+
+fn tokens(reply: &Reply) -> Map<String, Value> {
+    let kept = ["access_token", "refresh_token"];
+    kept.into_iter().filter_map(|name| Some((name.to_owned(), Value::from(reply.text(name)?)))).collect()
+}
+
+/// Stores tokens; a server that sends no new refresh token means the old one to stay.
+async fn save(means: &Means, held: &HeldAuth, tokens: Map<String, Value>) -> Result<(), SignInError> {
+    let now = time::iso(means.clock.now());
+    held.update(move |auth| {
+        let mut state = match auth.provider(PROVIDER) {
+            Some(Value::Object(fields)) => fields.clone(),
+            _ => Map::new(),
+        };
+        let mut known = state.get("tokens").and_then(Value::as_object).cloned().unwrap_or_default();
+        known.extend(tokens);
+        state.insert("tokens".to_owned(), Value::Object(known));
+        state.insert("last_refresh".to_owned(), Value::from(now));
+        state.entry("auth_mode").or_insert_with(|| Value::from("chatgpt"));
+        auth.set_provider(PROVIDER, Value::Object(state));
+    })
+    .await
+}
+
+async fn ask(means: &Means, path: &str, body: Body<'_>, cancel: &Cancel) -> Result<Reply, SignInError> {
+    let given = means.env.number("HERMES_CODEX_REFRESH_TIMEOUT_SECONDS").filter(|seconds| *seconds > 0.0);
+    let patience = Duration::from_secs_f64(given.unwrap_or(20.0).min(3_600.0));
+    post(means, &format!("{}{path}", means.sites.codex_issuer), None, body, patience, cancel).await
+}
+
+/// Shows a code, waits until it is confirmed, and stores the tokens.
+pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel) -> Result<(), SignInError> {
+    let issuer = &means.sites.codex_issuer;
+    let code =
+        ask(means, "/api/accounts/deviceauth/usercode", Body::Json(json!({"client_id": CLIENT})), cancel)
+            .await?;
+    if !code.is_success() {
+        return Err(code.failure("Starting the sign-in"));
+    }
+    let incomplete =
+        || SignInError::TryLater("The sign-in server's answer is incomplete. Try again shortly.".to_owned());
+    let user_code = code.text("user_code").or_else(|| code.text("usercode")).ok_or_else(incomplete)?;
+    let device = code.text("device_auth_id").ok_or_else(incomplete)?;
+    listener(Progress::Code {
+        url: format!("{issuer}/codex/device"),
+        complete_url: None,
+        user_code: user_code.to_owned(),
+        expires_in: CODE_LIFE,
+    });
+    let pause = seconds(code.number("interval"), 5, 60).max(Duration::from_secs(3));
+    let rhythm = Rhythm::new(&*means.clock, pause, Duration::ZERO, CODE_LIFE);
+    let grant = loop {
+        rhythm.wait(cancel).await?;
+        let body = Body::Json(json!({"device_auth_id": device, "user_code": user_code}));
+        let reply = ask(means, "/api/accounts/deviceauth/token", body, cancel).await?;
+        match reply.status {
+            200 => break reply,
+            403 | 404 => {}
+            _ => return Err(reply.failure("The sign-in")),
+        }
+    };
+    listener(Progress::Confirmed);
+    let authorization = grant.text("authorization_code").ok_or_else(incomplete)?;
+    let verifier = grant.text("code_verifier").ok_or_else(incomplete)?;
+    let callback = format!("{issuer}/deviceauth/callback");
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("code", authorization),
+        ("redirect_uri", callback.as_str()),
+        ("client_id", CLIENT),
+        ("code_verifier", verifier),
+    ];
+    let reply = ask(means, "/oauth/token", Body::Form(&form), cancel).await?;
+    if !reply.is_success() || reply.text("access_token").is_none() {
+        return Err(reply.failure("The sign-in"));
+    }
+    let held = HeldAuth::take(&means.auth).await?;
+    save(means, &held, tokens(&reply)).await?;
+    held.update(|auth| auth.set_active_provider(Some(PROVIDER))).await
+}

@@ -1,0 +1,202 @@
+//! The providers we know, in one table.
+//!
+//! Data only; names and aliases are `hermes-config`'s. A provider without an address of its own needs one from the user.
+
+use crate::wire::Mode;
+
+/// How a provider is paid for and signed in to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    ApiKey,
+    /// One key, many vendors' models, named `vendor/model`.
+    Aggregator,
+    /// Signed in through a browser.
+    OAuth,
+    Anthropic,
+    Copilot,
+    Aws,
+    /// A process on this machine instead of an address.
+    Process,
+    Custom,
+    Offline,
+}
+
+/// Whether a provider may be picked because its key happens to be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detection {
+    Allowed,
+    /// The variable is in many environments for other reasons, or only newer homes know the provider.
+    OnlyByName,
+}
+
+/// One provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Provider {
+    pub id: &'static str,
+    /// Empty when the user has to say it.
+    pub base_url: &'static str,
+    /// Variables that may hold its key, the first usable one wins.
+    pub keys: &'static [&'static str],
+    /// Variable that moves it elsewhere; empty when there is none.
+    pub base_variable: &'static str,
+    /// The wire it usually speaks; the address and the model may say otherwise.
+    pub mode: Mode,
+    pub kind: Kind,
+    /// What aggregators put before the slash for its models; empty when nothing.
+    pub vendor: &'static str,
+    /// Its model for side tasks; empty when nobody has chosen one.
+    pub auxiliary_model: &'static str,
+    pub detection: Detection,
+}
+
+const fn api(
+    id: &'static str,
+    base_url: &'static str,
+    keys: &'static [&'static str],
+    base_variable: &'static str,
+) -> Provider {
+    Provider {
+        id,
+        base_url,
+        keys,
+        base_variable,
+        mode: Mode::Chat,
+        kind: Kind::ApiKey,
+        vendor: "",
+        auxiliary_model: "",
+        detection: Detection::OnlyByName,
+    }
+}
+
+impl Provider {
+    const fn mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+
+    const fn kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    const fn vendor(self, vendor: &'static str) -> Self {
+        Self { vendor, ..self }
+    }
+
+    const fn auxiliary(self, auxiliary_model: &'static str) -> Self {
+        Self { auxiliary_model, ..self }
+    }
+
+    const fn detected(self) -> Self {
+        Self { detection: Detection::Allowed, ..self }
+    }
+
+    /// Whether models are named `vendor/model` here.
+    pub fn names_vendors(&self) -> bool {
+        matches!(self.kind, Kind::Aggregator | Kind::Custom) || matches!(self.id, "nous" | "huggingface")
+    }
+}
+
+#[rustfmt::skip]
+pub(super) const OPENROUTER: &Provider = &api("openrouter", "https://openrouter.ai/api/v1", &["OPENROUTER_API_KEY", "OPENAI_API_KEY"], "OPENROUTER_BASE_URL")
+        .kind(Kind::Aggregator).auxiliary("google/gemini-3-flash-preview");
+
+#[rustfmt::skip]
+pub(super) const OPENAI: &Provider = &api("openai", "https://api.openai.com/v1", &["OPENAI_API_KEY"], "OPENAI_BASE_URL")
+        .mode(Mode::Responses).vendor("openai").auxiliary("gpt-4o-mini");
+
+#[rustfmt::skip]
+pub(super) const CUSTOM: &Provider = &api("custom", "", &["OPENAI_API_KEY"], "OPENAI_BASE_URL").kind(Kind::Custom).auxiliary("gpt-4o-mini");
+
+/// Detected ones stand in the order in which they are looked for.
+#[rustfmt::skip]
+pub const REGISTRY: &[Provider] = &[
+    *OPENROUTER,
+    api("nous", "https://inference-api.nousresearch.com/v1", &["NOUS_API_KEY"], "NOUS_INFERENCE_BASE_URL")
+        .kind(Kind::OAuth).auxiliary("google/gemini-3-flash-preview"),
+    *OPENAI,
+    api("openai-codex", "https://chatgpt.com/backend-api/codex", &[], "HERMES_CODEX_BASE_URL")
+        .mode(Mode::Responses).kind(Kind::OAuth).vendor("openai").auxiliary("gpt-5.2-codex"),
+    api("zai", "https://api.z.ai/api/paas/v4", &["GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"], "GLM_BASE_URL")
+        .vendor("z-ai").auxiliary("glm-4.5-flash").detected(),
+    api("kimi-coding", "https://api.moonshot.ai/v1", &["KIMI_API_KEY"], "KIMI_BASE_URL")
+        .vendor("moonshotai").auxiliary("kimi-k2-turbo-preview").detected(),
+    api("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], "MINIMAX_BASE_URL")
+        .mode(Mode::Anthropic).vendor("minimax").auxiliary("MiniMax-M2.7-highspeed").detected(),
+    api("anthropic", "https://api.anthropic.com", &["ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"], "")
+        .mode(Mode::Anthropic).kind(Kind::Anthropic).vendor("anthropic").auxiliary("claude-haiku-4-5-20251001").detected(),
+    api("alibaba", "https://coding-intl.dashscope.aliyuncs.com/v1", &["DASHSCOPE_API_KEY"], "DASHSCOPE_BASE_URL")
+        .vendor("qwen").detected(),
+    api("minimax-cn", "https://api.minimaxi.com/anthropic", &["MINIMAX_CN_API_KEY"], "MINIMAX_CN_BASE_URL")
+        .mode(Mode::Anthropic).vendor("minimax").auxiliary("MiniMax-M2.7-highspeed").detected(),
+    api("deepseek", "https://api.deepseek.com/v1", &["DEEPSEEK_API_KEY"], "DEEPSEEK_BASE_URL")
+        .vendor("deepseek").detected(),
+    api("ai-gateway", "https://ai-gateway.vercel.sh/v1", &["AI_GATEWAY_API_KEY"], "AI_GATEWAY_BASE_URL")
+        .kind(Kind::Aggregator).auxiliary("google/gemini-3-flash").detected(),
+    api("opencode-zen", "https://opencode.ai/zen/v1", &["OPENCODE_ZEN_API_KEY"], "OPENCODE_ZEN_BASE_URL")
+        .auxiliary("gemini-3-flash").detected(),
+    api("opencode-go", "https://opencode.ai/zen/go/v1", &["OPENCODE_GO_API_KEY"], "OPENCODE_GO_BASE_URL")
+        .auxiliary("glm-5").detected(),
+    api("kilocode", "https://api.kilo.ai/api/gateway", &["KILOCODE_API_KEY"], "KILOCODE_BASE_URL")
+        .kind(Kind::Aggregator).auxiliary("google/gemini-3-flash-preview").detected(),
+    api("huggingface", "https://router.huggingface.co/v1", &["HF_TOKEN"], "HF_BASE_URL").detected(),
+    api("copilot", "https://api.githubcopilot.com", &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"], "")
+        .kind(Kind::Copilot).vendor("openai"),
+    api("copilot-acp", "acp://copilot", &[], "COPILOT_ACP_BASE_URL").kind(Kind::Process),
+    api("bedrock", "", &[], "BEDROCK_BASE_URL").mode(Mode::Converse).kind(Kind::Aws),
+    *CUSTOM,
+    api("gemini", "https://generativelanguage.googleapis.com/v1beta", &["GOOGLE_API_KEY", "GEMINI_API_KEY"], "GEMINI_BASE_URL")
+        .vendor("google"),
+    api("xai", "https://api.x.ai/v1", &["XAI_API_KEY"], "XAI_BASE_URL").vendor("x-ai"),
+    api("nvidia", "https://integrate.api.nvidia.com/v1", &["NVIDIA_API_KEY"], "NVIDIA_BASE_URL"),
+    api("kimi-coding-cn", "https://api.moonshot.cn/v1", &["KIMI_CN_API_KEY"], "KIMI_CN_BASE_URL").vendor("moonshotai"),
+    api("ollama-cloud", "https://ollama.com/v1", &["OLLAMA_API_KEY"], "OLLAMA_BASE_URL"),
+    api("alibaba-coding-plan", "", &["ALIBABA_CODING_PLAN_API_KEY"], "ALIBABA_CODING_PLAN_BASE_URL").vendor("qwen"),
+    api("arcee", "", &["ARCEE_API_KEY"], "ARCEE_BASE_URL"),
+    api("gmi", "", &["GMI_API_KEY"], "GMI_BASE_URL"),
+    api("stepfun", "", &["STEPFUN_API_KEY"], "STEPFUN_BASE_URL"),
+    api("xiaomi", "", &["XIAOMI_API_KEY"], "XIAOMI_BASE_URL"),
+    api("tencent-tokenhub", "", &["TENCENT_TOKENHUB_API_KEY"], "TENCENT_TOKENHUB_BASE_URL"),
+    api("azure-foundry", "", &["AZURE_FOUNDRY_API_KEY"], "AZURE_FOUNDRY_BASE_URL"),
+    api("offline", "", &[], "").kind(Kind::Offline),
+];
+
+/// LM Studio is a custom endpoint that everybody has at the same address.
+pub(super) const LM_STUDIO: (&str, &str, &str) = ("lmstudio", "http://127.0.0.1:1234/v1", "LM_API_KEY");
+
+/// Keys that start like this belong to the coding plan, which lives at another host.
+pub(super) const KIMI_PLAN: (&str, &str) = ("sk-kimi-", "https://api.kimi.com/coding/v1");
+
+/// A provider by its canonical id.
+pub fn find(id: &str) -> Option<&'static Provider> {
+    REGISTRY.iter().find(|provider| provider.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::{ADDITIONAL_PROVIDERS, PROVIDERS};
+
+    use super::*;
+
+    #[test]
+    fn every_name_the_configuration_accepts_has_a_row() {
+        for id in PROVIDERS.iter().chain(ADDITIONAL_PROVIDERS) {
+            assert!(find(id).is_some(), "{id} has no row");
+        }
+        for (at, provider) in REGISTRY.iter().enumerate() {
+            assert!(
+                REGISTRY.iter().skip(at + 1).all(|other| other.id != provider.id),
+                "{} twice",
+                provider.id
+            );
+            assert!(!provider.base_url.ends_with('/'), "{}", provider.id);
+        }
+    }
+
+    #[test]
+    fn detection_keeps_the_documented_order() {
+        let order: Vec<&str> =
+            REGISTRY.iter().filter(|p| p.detection == Detection::Allowed).map(|p| p.id).collect();
+        let documented = "zai kimi-coding minimax anthropic alibaba minimax-cn deepseek ai-gateway opencode-zen \
+                          opencode-go kilocode huggingface";
+        assert_eq!(order.join(" "), documented);
+    }
+}

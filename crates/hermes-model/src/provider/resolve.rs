@@ -1,0 +1,452 @@
+//! From what was asked for to one target.
+//!
+//! The order is a contract with existing homes: a flag, then the file, then the environment, then detection. Nothing
+//! here reads the network; a missing key is found out now rather than by a refused request.
+
+use hermes_config::keys::DEFAULT_MODEL;
+use hermes_config::settings::CustomProvider;
+use hermes_config::{Surface, canonical_provider, custom_slug, precedence};
+use hermes_types::Secret;
+
+use super::auto::{self, Picked};
+use super::catalogue;
+use super::custom::{self, Asked};
+use super::error::ResolveError;
+use super::facts::{Facts, FoundKey};
+use super::name;
+use super::registry::{CUSTOM, KIMI_PLAN, Kind, LM_STUDIO, Provider, find};
+use super::target::{ModelChoice, Target, TargetParts};
+use crate::client::Presented;
+use crate::credential::{Keys, anthropic, aws, codex, copilot, nous, pool};
+use crate::wire::{AwsAuth, Base, Credential, Mode};
+
+/// What a flag, a command or another setting asks for; empty fields leave it to the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub base_url: Option<String>,
+    pub api_key: Option<Secret>,
+}
+
+impl Choice {
+    pub fn of(provider: &str, model: &str) -> Self {
+        Self { provider: Some(provider.to_owned()), model: Some(model.to_owned()), ..Self::default() }
+    }
+
+    /// Blank fields count as empty, and addresses lose their final slash.
+    fn tidy(&self) -> Self {
+        let said = |text: &Option<String>| {
+            text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
+        };
+        let mut choice = Self {
+            provider: said(&self.provider),
+            model: said(&self.model),
+            base_url: said(&self.base_url).map(|url| url.trim_end_matches('/').to_owned()),
+            api_key: self.api_key.clone().filter(|key| !key.is_empty()),
+        };
+        if let (None, Some(model)) = (&choice.provider, &choice.model) {
+            let wanted = name::parse(model);
+            choice.provider = wanted.provider;
+            choice.model = Some(wanted.model);
+        }
+        choice
+    }
+
+    pub(super) fn key(&self) -> Option<FoundKey> {
+        let key = self.api_key.clone()?;
+        Some(FoundKey { key, origin: "the command line".to_owned() })
+    }
+}
+
+/// Who answers.
+#[derive(Debug, Clone)]
+pub enum Resolved {
+    /// The built-in model of rules: nothing is configured, or it was asked for.
+    Offline,
+    Target(Box<Target>),
+}
+
+impl Resolved {
+    /// The id for logs and status lines.
+    pub fn provider(&self) -> &str {
+        match self {
+            Self::Offline => "offline",
+            Self::Target(target) => &target.wire.provider,
+        }
+    }
+
+    pub fn target(self) -> Option<Target> {
+        match self {
+            Self::Offline => None,
+            Self::Target(target) => Some(*target),
+        }
+    }
+}
+
+/// Finds the provider, address, model and key for a choice.
+pub fn resolve(facts: &Facts, choice: &Choice, surface: Surface) -> Result<Resolved, ResolveError> {
+    let choice = choice.tidy();
+    let requested = precedence::provider(&facts.config, &facts.env, choice.provider.as_deref());
+    let search = Search { facts, choice: &choice, surface, requested: &requested };
+    let target = match search.named()? {
+        Named::BuiltIn(provider) if provider.kind == Kind::Offline => return Ok(Resolved::Offline),
+        Named::BuiltIn(provider) => search.built_in(provider)?,
+        Named::Own(entry) => search.own(&entry),
+        Named::Auto => match auto::pick(facts, &choice) {
+            Picked::Offline => return Ok(Resolved::Offline),
+            Picked::Address => search.address(Asked::Auto)?,
+            Picked::Provider(provider) => search.built_in(provider)?,
+        },
+    };
+    Ok(Resolved::Target(Box::new(target)))
+}
+
+enum Named {
+    Auto,
+    BuiltIn(&'static Provider),
+    /// One of the user's own endpoints.
+    Own(CustomProvider),
+}
+
+/// One search, with everything it looks at.
+pub(super) struct Search<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) choice: &'a Choice,
+    pub(super) surface: Surface,
+    /// As written: an id, an alias, a custom name, or `auto`.
+    pub(super) requested: &'a str,
+}
+
+impl Search<'_> {
+    /// Built-in names and aliases come before the user's own of the same name.
+    fn named(&self) -> Result<Named, ResolveError> {
+        let unknown = || ResolveError::UnknownProvider { name: self.requested.trim().to_owned() };
+        match canonical_provider(self.requested) {
+            Ok("auto") => Ok(Named::Auto),
+            Ok(id) => find(id).map(Named::BuiltIn).ok_or_else(unknown),
+            Err(_) => {
+                let slug = custom_slug(self.requested);
+                let own = CustomProvider::all(&self.facts.config);
+                own.into_iter()
+                    .find(|entry| custom_slug(&entry.name) == slug)
+                    .map(Named::Own)
+                    .ok_or_else(unknown)
+            }
+        }
+    }
+
+    /// Whether the `model` section speaks about the provider that was chosen.
+    pub(super) fn config_applies(&self) -> bool {
+        let Some(chosen) = &self.choice.provider else { return true };
+        let configured = self.facts.config.text_if_any("model.provider").unwrap_or_else(|| "auto".to_owned());
+        match (canonical_provider(&configured), canonical_provider(chosen)) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => custom_slug(&configured) == custom_slug(chosen),
+        }
+    }
+
+    /// T41-19: an address left over from another provider is not this one's.
+    pub(super) fn configured_base(&self) -> Option<String> {
+        precedence::base_url(&self.facts.config, self.requested)
+    }
+
+    pub(super) fn configured_key(&self) -> Option<FoundKey> {
+        self.facts.configured_key().filter(|_| self.config_applies())
+    }
+
+    fn built_in(&self, provider: &'static Provider) -> Result<Target, ResolveError> {
+        match provider.kind {
+            Kind::Custom => return self.address(Asked::Custom),
+            Kind::Aggregator if provider.id == "openrouter" => return self.address(Asked::OpenRouter),
+            Kind::Process => {
+                return Err(ResolveError::Unusable {
+                    provider: provider.id.to_owned(),
+                    why:
+                        "The Copilot agent process is not supported as a model here; use provider `copilot`."
+                            .to_owned(),
+                });
+            }
+            _ => {}
+        }
+        // A foreign address on the command line is an endpoint of its own: the configured provider's key stays home.
+        if let Some(url) = &self.choice.base_url
+            && self.choice.provider.is_none()
+            && !self.owns(provider, url)
+        {
+            return self.address(Asked::Auto);
+        }
+        let mut parts = self.parts(provider);
+        match provider.kind {
+            Kind::Anthropic => self.anthropic(provider, &mut parts)?,
+            Kind::OAuth => self.oauth(provider, &mut parts)?,
+            Kind::Copilot => self.copilot(provider, &mut parts)?,
+            Kind::Aws => self.aws(&mut parts),
+            _ => self.api_key(provider, &mut parts)?,
+        }
+        if parts.base_url.is_empty() {
+            return Err(ResolveError::NoAddress { provider: provider.id.to_owned() });
+        }
+        Ok(Target::build(self, parts))
+    }
+
+    /// The openrouter/custom path.
+    fn address(&self, asked: Asked) -> Result<Target, ResolveError> {
+        let found = custom::find(self, asked)?;
+        let mut parts = self.parts(found.provider);
+        let pool = if found.provider.id == "openrouter" { "openrouter" } else { "" };
+        parts.base_url = found.base_url;
+        self.put_key(&mut parts, found.key, pool);
+        Ok(Target::build(self, parts))
+    }
+
+    /// One of the user's own endpoints.
+    fn own(&self, entry: &CustomProvider) -> Target {
+        let mut parts = self.parts(CUSTOM);
+        let base = self.choice.base_url.clone().unwrap_or_else(|| entry.base_url.clone());
+        // Its key belongs to its host.
+        let at_home = Base::parse(&base).host() == Base::parse(&entry.base_url).host();
+        let own_key = || {
+            let origin = format!("custom provider {}", entry.name);
+            let written = entry.api_key.as_ref().and_then(|key| FoundKey::new(key.expose(), &origin));
+            written.or_else(|| self.facts.key_in(&[entry.api_key_env.as_deref()?]))
+        };
+        let key = self
+            .choice
+            .key()
+            .or_else(|| own_key().filter(|_| at_home))
+            .or_else(|| self.facts.key_in(&["OPENAI_API_KEY"]));
+        parts.base_url = custom::with_version(&base, entry.api_mode.as_deref());
+        parts.api_mode = entry.api_mode.clone().or(parts.api_mode);
+        if let Some(model) = &entry.model
+            && self.choice.model.is_none()
+            && (parts.model_choice == ModelChoice::Assumed || !self.config_applies())
+        {
+            parts.model.clone_from(model);
+            parts.model_choice = ModelChoice::Said;
+        }
+        let sizes = entry.context_lengths.iter();
+        parts.context_length = parts
+            .context_length
+            .or_else(|| sizes.clone().find(|(id, _)| *id == parts.model).map(|(_, size)| *size));
+        self.put_key(&mut parts, key, &format!("custom:{}", custom_slug(&entry.name)));
+        Target::build(self, parts)
+    }
+
+    fn api_key(&self, provider: &'static Provider, parts: &mut TargetParts) -> Result<(), ResolveError> {
+        let key =
+            self.choice.key().or_else(|| self.facts.key_in(provider.keys)).or_else(|| self.configured_key());
+        parts.base_url = self.base_of(provider);
+        let plan = key.as_ref().is_some_and(|found| found.key.expose().starts_with(KIMI_PLAN.0));
+        if provider.id == "kimi-coding" && plan && parts.base_url == provider.base_url {
+            KIMI_PLAN.1.clone_into(&mut parts.base_url);
+        }
+        if key.is_none() && !self.facts.has_pool(provider.id) {
+            return Err(ResolveError::no_key(provider.id, provider.keys.first().copied()));
+        }
+        self.put_key(parts, key, provider.id);
+        Ok(())
+    }
+
+    fn anthropic(&self, provider: &'static Provider, parts: &mut TargetParts) -> Result<(), ResolveError> {
+        parts.base_url = self.base_of(provider);
+        let base = Base::parse(&parts.base_url);
+        let explicit =
+            self.choice.key().or_else(|| self.configured_key().filter(|_| !base.is_under("anthropic.com")));
+        if let Some(found) = explicit {
+            self.put_key(parts, Some(found), "");
+        } else if base.path().ends_with("/anthropic") && !base.is_under("anthropic.com") {
+            // Somebody else's endpoint: our Anthropic credentials are none of its business.
+            return Err(ResolveError::Unusable {
+                provider: provider.id.to_owned(),
+                why: format!(
+                    "{} is not run by Anthropic and needs a key of its own: set model.api_key.",
+                    base.host()
+                ),
+            });
+        } else {
+            match anthropic::find(&self.facts.env) {
+                Some(anthropic::Source::Key { key, variable }) => {
+                    let found = FoundKey { key, origin: variable.to_owned() };
+                    self.put_key(parts, Some(found), "anthropic");
+                }
+                Some(anthropic::Source::File(path)) => {
+                    parts.key_origin = Some(path.display().to_string());
+                    parts.keys = Keys::AnthropicFile(path);
+                }
+                None if self.facts.has_pool("anthropic") => self.put_key(parts, None, "anthropic"),
+                None => match self.configured_key() {
+                    Some(found) => self.put_key(parts, Some(found), ""),
+                    None => return Err(ResolveError::no_key(provider.id, Some("ANTHROPIC_API_KEY"))),
+                },
+            }
+        }
+        let token = match &parts.keys {
+            Keys::Fixed(Presented::Bearer(key)) => !anthropic::is_api_key(key),
+            Keys::AnthropicFile(_) => true,
+            _ => false,
+        };
+        if token && base.is_under("anthropic.com") {
+            parts.credential = Credential::OAuth;
+        }
+        Ok(())
+    }
+
+    fn oauth(&self, provider: &'static Provider, parts: &mut TargetParts) -> Result<(), ResolveError> {
+        parts.base_url = self.base_of(provider);
+        if let Some(found) = self.choice.key() {
+            self.put_key(parts, Some(found), "");
+            return Ok(());
+        }
+        let state = self.facts.auth.provider(provider.id);
+        let signed_in = match provider.id {
+            "nous" => state.is_some_and(nous::is_signed_in),
+            _ => state.is_some_and(codex::is_signed_in) || codex::can_import(&self.facts.env),
+        };
+        parts.credential = Credential::OAuth;
+        if signed_in {
+            if provider.id == "nous" {
+                // The portal said where its inference is; that wins over the environment.
+                if let Some(stored) = state.and_then(nous::stored_inference_url)
+                    && self.choice.base_url.is_none()
+                {
+                    parts.base_url = stored;
+                }
+                parts.keys = Keys::Nous;
+            } else {
+                parts.keys = Keys::Codex;
+            }
+            parts.key_origin = Some("auth.json".to_owned());
+            return Ok(());
+        }
+        let key = self.facts.key_in(provider.keys);
+        if key.is_none() && !self.facts.has_pool(provider.id) {
+            return Err(ResolveError::NotSignedIn { provider: provider.id.to_owned(), hint: String::new() });
+        }
+        self.put_key(parts, key, provider.id);
+        Ok(())
+    }
+
+    fn copilot(&self, provider: &'static Provider, parts: &mut TargetParts) -> Result<(), ResolveError> {
+        parts.base_url = self.base_of(provider);
+        let found = match self.choice.key() {
+            Some(found) => Ok(found),
+            None => copilot::find(&self.facts.env, self.facts.auth.provider("copilot"))
+                .map(|(key, origin)| FoundKey { key, origin }),
+        };
+        match found {
+            Ok(found) => self.put_key(parts, Some(found), ""),
+            Err(copilot::Missing::Nothing) => {
+                return Err(ResolveError::no_key(provider.id, Some("COPILOT_GITHUB_TOKEN")));
+            }
+            Err(copilot::Missing::ClassicToken { variable }) => {
+                return Err(ResolveError::Unusable {
+                    provider: provider.id.to_owned(),
+                    why: format!(
+                        "Copilot does not accept classic GitHub tokens (ghp_…), and {variable} holds one. \
+                         Use a fine-grained token with the Copilot permission, or run `hermes model`."
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn aws(&self, parts: &mut TargetParts) {
+        let source = aws::Source::find(&self.facts.config, &self.facts.env);
+        let region = source.region().to_owned();
+        parts.base_url = self
+            .choice
+            .base_url
+            .clone()
+            .or_else(|| self.configured_base())
+            .or_else(|| self.facts.address_in("BEDROCK_BASE_URL"))
+            .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
+        parts.aws = if source.is_bearer() { AwsAuth::Bearer } else { AwsAuth::Signed };
+        parts.key_origin = Some(source.origin());
+        parts.keys = Keys::Aws(source);
+    }
+
+    /// Flag, file, variable, the provider's own.
+    fn base_of(&self, provider: &Provider) -> String {
+        let chosen = self.choice.base_url.clone().or_else(|| self.configured_base());
+        chosen
+            .or_else(|| self.facts.address_in(provider.base_variable))
+            .unwrap_or_else(|| provider.base_url.to_owned())
+    }
+
+    /// Whether an address is one the provider's key belongs to.
+    fn owns(&self, provider: &Provider, url: &str) -> bool {
+        let host = |text: &str| Base::parse(text).host().to_owned();
+        let known = [
+            Some(provider.base_url.to_owned()),
+            self.configured_base(),
+            self.facts.address_in(provider.base_variable),
+        ];
+        provider.kind == Kind::Aws || known.into_iter().flatten().any(|own| host(&own) == host(url))
+    }
+
+    /// A key given for this call is used alone; others share the provider's pool, where it has one.
+    pub(super) fn put_key(&self, parts: &mut TargetParts, key: Option<FoundKey>, pool_name: &str) {
+        let explicit = self.choice.api_key.is_some();
+        let base = Base::parse(&parts.base_url);
+        parts.key_origin = key.as_ref().map(|found| found.origin.clone());
+        if !explicit && !pool_name.is_empty() && self.facts.has_pool(pool_name) {
+            parts.keys = Keys::Pool(pool::PoolName {
+                name: pool_name.to_owned(),
+                host: base.host().to_owned(),
+                strategy: pool::Strategy::configured(&self.facts.config, pool_name),
+                mode: Mode::Chat,
+                besides: key.map(|found| found.key),
+            });
+            return;
+        }
+        parts.keys = match key {
+            Some(found) => Keys::key(found.key),
+            None => custom::without_key(&base),
+        };
+    }
+
+    fn parts(&self, provider: &'static Provider) -> TargetParts {
+        let (model, model_choice) = self.model_for(provider);
+        let configured = |key: &str| self.facts.config.text_if_any(key).filter(|_| self.config_applies());
+        let same_model = self.choice.model.as_ref().is_none_or(|chosen| {
+            self.facts.config.text_if_any("model.default").is_some_and(|default| default == *chosen)
+        });
+        let size = self.facts.config.int("model.context_length").and_then(|size| u64::try_from(size).ok());
+        TargetParts {
+            provider,
+            model,
+            model_choice,
+            base_url: String::new(),
+            keys: Keys::key(Secret::new(String::new())),
+            key_origin: None,
+            api_mode: configured("model.api_mode"),
+            context_length: size.filter(|size| *size > 0 && same_model && self.config_applies()),
+            credential: Credential::ApiKey,
+            aws: AwsAuth::Signed,
+        }
+    }
+
+    /// The model, by the provider's own name for it. A default that was meant for another provider is replaced.
+    fn model_for(&self, provider: &Provider) -> (String, ModelChoice) {
+        if let Some(model) = &self.choice.model {
+            return (name::for_provider(provider, model), ModelChoice::Said);
+        }
+        let model = precedence::model(&self.facts.config, &self.facts.env, self.surface, None);
+        let assumed = model == DEFAULT_MODEL && !self.facts.config.is_user_set("model.default");
+        let said = if assumed { ModelChoice::Assumed } else { ModelChoice::Said };
+        let own = name::for_provider(provider, &model);
+        let foreign = own.contains('/') && !provider.names_vendors();
+        match catalogue::models(provider.id).first() {
+            Some(default) if foreign && (assumed || !self.config_applies()) => {
+                ((*default).to_owned(), ModelChoice::Assumed)
+            }
+            _ => (own, said),
+        }
+    }
+
+    pub(super) fn is_lm_studio(&self) -> bool {
+        self.requested.trim().eq_ignore_ascii_case(LM_STUDIO.0)
+    }
+}

@@ -1,0 +1,69 @@
+//! How large a window is taken to be before anybody has been asked.
+
+use std::collections::BTreeMap;
+
+use hermes_config::Home;
+use hermes_config::yaml::{Value, parse};
+
+use super::registry::Kind;
+use crate::context_window::{DEFAULT, cache_key, of_bedrock, of_family};
+
+/// Sizes that providers named in errors, kept in `context_length_cache.yaml`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LearntWindows(BTreeMap<String, u64>);
+
+impl LearntWindows {
+    /// Empty when the file is missing or cannot be read; it is only a memory.
+    pub fn read(home: &Home) -> Self {
+        std::fs::read_to_string(home.context_length_cache())
+            .map(|text| Self::parse(&text))
+            .unwrap_or_default()
+    }
+
+    pub fn parse(text: &str) -> Self {
+        let tree = parse(text).unwrap_or_default();
+        let entries = tree.get("context_lengths").and_then(Value::as_map);
+        let sizes = entries.into_iter().flat_map(hermes_config::yaml::Map::iter);
+        Self(sizes.filter_map(|(key, size)| Some((key.to_owned(), positive(size)?))).collect())
+    }
+
+    pub fn get(&self, model: &str, base_url: &str) -> Option<u64> {
+        self.0.get(&cache_key(model, base_url)).copied()
+    }
+}
+
+fn positive(value: &Value) -> Option<u64> {
+    u64::try_from(value.as_int()?).ok().filter(|size| *size > 0)
+}
+
+/// Whether a model's name says anything at a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameValue {
+    Meaningful,
+    /// A custom host may serve anything under any name.
+    Meaningless,
+}
+
+/// The window when neither the user nor the provider has said it.
+pub(super) fn guess(kind: Kind, names: NameValue, model: &str) -> u64 {
+    match (kind, names) {
+        (Kind::Aws, _) => of_bedrock(model),
+        (_, NameValue::Meaningful) => of_family(model).unwrap_or(DEFAULT),
+        (_, NameValue::Meaningless) => DEFAULT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn learnt_sizes() {
+        let learnt =
+            LearntWindows::parse("context_lengths:\n  m@http://h/v1: 8192\n  n@x: -4\n  o@x: many\n");
+        assert_eq!(learnt.get("m", "http://h/v1"), Some(8_192));
+        assert_eq!((learnt.get("n", "x"), learnt.get("o", "x")), (None, None));
+        assert_eq!(LearntWindows::parse("- no\n- map"), LearntWindows::default());
+        assert_eq!(LearntWindows::parse(": ["), LearntWindows::default());
+    }
+}

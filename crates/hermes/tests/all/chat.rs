@@ -1,0 +1,112 @@
+//! `hermes chat` and `hermes model`: whole turns of the built binary.
+
+use hermes_testkit::{ModelServer, Reply, Script, TempHome};
+use serde_json::json;
+
+use super::support::{hermes, run_in};
+
+/// A home that asks the scripted server.
+fn home_for(server: &ModelServer) -> TempHome {
+    let config =
+        format!("model:\n  provider: custom\n  base_url: {}\n  default: test-model\n", server.base_url());
+    TempHome::builder().config_yaml(&config).build().unwrap()
+}
+
+#[test]
+fn with_nothing_configured_the_offline_model_uses_real_tools() {
+    let home = TempHome::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "first line\nTODO: second\n").unwrap();
+    let seen =
+        run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "read notes.txt, then search for TODO"]);
+    assert!(seen.contains("     1|first line") && seen.contains("notes.txt:2: TODO: second"), "{seen}");
+    assert!(seen.contains("offline model"), "{seen}");
+    let seen = run_in(folder.path(), home.path(), &["chat", "-q", "list the files here"]);
+    assert!(seen.contains("notes.txt") && seen.contains("· search_files"), "{seen}");
+    assert!(hermes(&home, &["model"]).contains("offline"));
+    assert!(hermes(&home, &["sessions", "stats"]).contains("Total sessions: 2\nTotal messages: 10"));
+}
+
+#[test]
+fn a_turn_with_a_tool_call_goes_through_and_is_stored() {
+    let script = Script::new()
+        .reply(Reply::tool("read_file", json!({"path": "a.txt"})))
+        .reply(Reply::deltas(["It says ", "hello."]));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let home = home_for(&server);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "hello\n").unwrap();
+    let seen = run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "what does a.txt say?"]);
+    assert_eq!(seen, "exit 0\n--- stdout\nIt says hello.\n");
+    let second = server.request(1);
+    assert!(
+        second.body_text().contains("     1|hello"),
+        "the result reaches the model: {}",
+        second.body_text()
+    );
+    assert_eq!(second.tool_names(), ["read_file", "search_files"]);
+    assert!(second.header("user-agent").unwrap_or_default().starts_with("HermesAgent/"));
+    let listed = hermes(&home, &["sessions", "list"]);
+    assert!(listed.contains("what does a.txt say?"), "{listed}");
+}
+
+#[test]
+fn a_session_goes_on_where_it_was() {
+    let server =
+        ModelServer::start_blocking(Script::new().reply(Reply::text("one")).reply(Reply::text("two")))
+            .unwrap();
+    let home = home_for(&server);
+    hermes(&home, &["chat", "-q", "first"]);
+    let listed = hermes(&home, &["sessions", "list"]);
+    let id = listed
+        .lines()
+        .find(|line| line.starts_with("first"))
+        .and_then(|line| line.split_whitespace().last())
+        .unwrap();
+    let seen = hermes(&home, &["chat", "-Q", "--resume", id, "-q", "second"]);
+    assert!(seen.contains("two"), "{seen}");
+    let (one, two) = (server.request(0), server.request(1));
+    assert_eq!(one.system_text(), two.system_text(), "the prompt's beginning stays the same");
+    assert!(
+        two.body_text().contains("\"first\"") && two.body_text().contains("\"one\""),
+        "{}",
+        two.body_text()
+    );
+    let seen = hermes(&home, &["chat", "--resume", "nobody", "-q", "x"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("Session not found: nobody"), "{seen}");
+}
+
+#[test]
+fn a_refusal_is_said_without_the_key_and_the_question_is_kept() {
+    let body = json!({"error": {"message": "Incorrect API key provided: sk-live-abcdefghijklmnopqrstuv"}});
+    let server = ModelServer::start_blocking(Script::new().reply(Reply::http(401, body).forever())).unwrap();
+    let home = home_for(&server);
+    let seen = hermes(&home, &["config", "set", "model.api_key", "sk-live-abcdefghijklmnopqrstuv"]);
+    assert!(!seen.contains("abcdefghij"), "{seen}");
+    let seen = hermes(&home, &["chat", "-q", "hello there"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("401") && !seen.contains("abcdefghij"), "{seen}");
+    assert!(hermes(&home, &["sessions", "list"]).contains("hello there"));
+    for entry in std::fs::read_dir(home.join("sessions")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!text.contains("abcdefghijklmnopqrstuv"), "{text}");
+    }
+}
+
+#[test]
+fn a_provider_without_a_key_is_named() {
+    let home =
+        TempHome::builder().config_yaml("model:\n  provider: openrouter\n  default: a/b\n").build().unwrap();
+    let seen = hermes(&home, &["chat", "-q", "hi"]);
+    assert!(
+        seen.starts_with("exit 1") && seen.contains("OPENROUTER_API_KEY") && seen.contains("hermes model"),
+        "{seen}"
+    );
+    let seen = hermes(&home, &["chat", "--provider", "nonsense", "-q", "hi"]);
+    assert!(seen.contains("Unknown provider 'nonsense'."), "{seen}");
+}
+
+#[test]
+fn an_empty_question_is_refused() {
+    let home = TempHome::new().unwrap();
+    assert!(hermes(&home, &["chat", "-q", "  "]).starts_with("exit 1"));
+}
