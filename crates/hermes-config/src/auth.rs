@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use hermes_types::WallClock;
+use hermes_types::{CivilTime, WallClock};
 use serde_json::{Map, Value, json};
 
 use crate::lock::{Lock, Patience};
@@ -165,9 +165,10 @@ impl AuthFile {
         let answer = change(&mut state);
         if state != before {
             state.root.entry("version").or_insert_with(|| Value::from(1));
-            state
-                .root
-                .insert("updated_at".to_owned(), Value::from(iso_utc(WallClock::default().now().seconds())));
+            state.root.insert(
+                "updated_at".to_owned(),
+                Value::from(format!("{}Z", CivilTime::utc(WallClock::default().now()))),
+            );
             let mut bytes = serde_json::to_vec_pretty(&state.root)
                 .map_err(|error| Error::unwritable(&self.path, std::io::Error::other(error)))?;
             bytes.push(b'\n');
@@ -190,40 +191,5 @@ impl AuthFile {
         };
         tracing::warn!(path = %copy.display(), "auth.json is damaged; a copy is kept");
         write::replace(&copy, &bytes)
-    }
-}
-
-/// Seconds since the epoch as `2026-01-31T12:00:00Z`.
-fn iso_utc(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "seconds of this age fit")]
-    let total = seconds.max(0.0) as i64;
-    let (days, second) = (total.div_euclid(86_400), total.rem_euclid(86_400));
-    // Civil date from a day count, with years starting in March so that the leap day comes last.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::iso_utc;
-
-    #[test]
-    fn times_are_written_as_iso() {
-        for (seconds, text) in [
-            (0.0, "1970-01-01T00:00:00Z"),
-            (951_782_400.0, "2000-02-29T00:00:00Z"),
-            (1_735_689_599.9, "2024-12-31T23:59:59Z"),
-            (1_767_225_600.0, "2026-01-01T00:00:00Z"),
-        ] {
-            assert_eq!(iso_utc(seconds), text);
-        }
     }
 }

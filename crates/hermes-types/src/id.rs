@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use serde::{Deserialize, Serialize};
 
+use crate::civil::CivilTime;
+
 macro_rules! text_ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -78,17 +80,6 @@ row_ids! {
 pub enum SessionKind {
     Local,
     Gateway,
-}
-
-/// A date and time of day in the user's zone, as it appears in ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CivilTime {
-    pub year: i32,
-    pub month: u32,
-    pub day: u32,
-    pub hour: u32,
-    pub minute: u32,
-    pub second: u32,
 }
 
 impl SessionId {

@@ -4,6 +4,7 @@
 //! written to disk, so its serialised shape is a contract with existing homes.
 
 mod call;
+mod civil;
 mod clock;
 mod envelope;
 mod event;
@@ -22,14 +23,14 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use call::{CallIds, ToolCall};
+pub use civil::CivilTime;
 pub use clock::{Clock, Deadline, Timestamp, WallClock};
 pub use envelope::{
     Attachment, AttachmentKind, Certainty, ChatKind, Envelope, Piece, Place, Receipt, Reply, Sender,
 };
 pub use event::{Answer, Approval, Event, NoticeKind, Question};
 pub use id::{
-    CallId, CivilTime, HolderId, InboxId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId,
-    random_hex,
+    CallId, HolderId, InboxId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId, random_hex,
 };
 pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};

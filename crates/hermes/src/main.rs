@@ -43,7 +43,7 @@ fn describe(error: &anyhow::Error) -> String {
 
 fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Chat(arguments) => command::chat::run(arguments, context, output),
+        Command::Chat(arguments) => command::chat::run(&arguments, context, output),
         Command::Model { name } => command::model::run(name.as_deref(), context, output),
         Command::Config { command } => command::config::run(command, context, output),
         Command::Sessions { command } => command::sessions::run(command, context, output),

@@ -115,16 +115,16 @@ mod tests {
     #[test]
     fn tokens() {
         #[track_caller]
-        fn check(pairs: &[(&str, &str)], stored: Option<Value>, expected: Result<&str, Missing>) {
+        fn check(pairs: &[(&str, &str)], stored: Option<&Value>, expected: Result<&str, Missing>) {
             let env = Env::from_pairs(pairs.iter().copied());
-            let found = find(&env, stored.as_ref()).map(|(_, origin)| origin);
+            let found = find(&env, stored).map(|(_, origin)| origin);
             assert_eq!(found, expected.map(str::to_owned));
         }
         let classic = |name: &str| Err(Missing::ClassicToken { variable: name.to_owned() });
         check(&[("GITHUB_TOKEN", "gho_1"), ("GH_TOKEN", "github_pat_2")], None, Ok("GH_TOKEN"));
         check(&[("COPILOT_GITHUB_TOKEN", "ghp_1"), ("GITHUB_TOKEN", "ghu_2")], None, Ok("GITHUB_TOKEN"));
         check(&[("GH_TOKEN", "ghp_12")], None, classic("GH_TOKEN"));
-        check(&[("GH_TOKEN", "ghp_12")], Some(json!({"access_token": "gho_3"})), Ok("auth.json"));
+        check(&[("GH_TOKEN", "ghp_12")], Some(&json!({"access_token": "gho_3"})), Ok("auth.json"));
         check(&[("GH_TOKEN", "something")], None, Err(Missing::Nothing));
         check(&[], None, Err(Missing::Nothing));
     }

@@ -1,15 +1,11 @@
 //! Times as other releases write them into `auth.json`: ISO texts, or seconds since the epoch.
 
-use hermes_types::Timestamp;
+use hermes_types::{CivilTime, Timestamp};
 use serde_json::Value;
 
 /// `2026-01-31T12:00:00Z`.
 pub(super) fn iso(at: Timestamp) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "seconds of this age fit")]
-    let total = at.seconds().max(0.0) as i64;
-    let (days, second) = (total.div_euclid(86_400), total.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+    format!("{}Z", CivilTime::utc(at))
 }
 
 /// A time in either form; milliseconds are recognised by their size.
@@ -63,18 +59,6 @@ fn day_number(year: i64, month: i64, day: i64) -> i64 {
     let of_era = year.rem_euclid(400);
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

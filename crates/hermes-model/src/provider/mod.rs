@@ -5,11 +5,13 @@
 
 mod auto;
 pub mod auxiliary;
+mod built_in;
 pub mod catalogue;
 mod custom;
 mod error;
 mod facts;
 pub mod fallback;
+pub mod local;
 pub mod name;
 pub mod registry;
 mod resolve;

@@ -4,10 +4,11 @@
 mod bodies;
 mod client;
 mod converse;
+mod credential;
 mod peer;
 mod properties;
-mod real_server;
 mod provider;
+mod real_server;
 mod remedies;
 mod streams;
 mod support;

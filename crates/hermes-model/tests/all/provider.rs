@@ -472,6 +472,15 @@ custom_providers:
 
 #[test]
 fn habits_of_single_providers() {
+    check(
+        &Case {
+            provider: Some("gemini"),
+            model: Some("g"),
+            env: &[("GEMINI_API_KEY", "g-123")],
+            ..Case::default()
+        },
+        "gemini g https://generativelanguage.googleapis.com/v1beta/openai chat_completions | bearer g-123",
+    );
     let kimi = |key: &'static [(&'static str, &'static str)]| Case {
         provider: Some("kimi"),
         model: Some("k"),

@@ -105,7 +105,12 @@ fn installed() -> Option<PathBuf> {
 fn upstream() -> Script {
     let call = || ScriptedCall::new("terminal", json!({"command": "ls \"größer\""})).id("call_1").every(3);
     Script::new()
-        .reply(Reply::deltas(["Trans", "lated: ", "größer, 日本."]).usage(12, 3).when_user_contains("speak").forever())
+        .reply(
+            Reply::deltas(["Trans", "lated: ", "größer, 日本."])
+                .usage(12, 3)
+                .when_user_contains("speak")
+                .forever(),
+        )
         .reply(Reply::text("Three files.").when_tool_result("call_1").forever())
         .reply(Reply::tools([call()]).usage(12, 3).when_user_contains("list").forever())
 }
@@ -132,7 +137,8 @@ impl Peer {
             context_window: 128_000,
             prices: None,
         };
-        ModelClient::new(self.net.clone(), self.clock.clone(), vec![endpoint], Persistence::default()).unwrap()
+        ModelClient::new(self.net.clone(), self.clock.clone(), vec![endpoint], Persistence::default())
+            .unwrap()
     }
 
     fn request(&self, messages: Vec<Message>) -> Request {
@@ -209,7 +215,11 @@ async fn it_translates(peer: &Peer) {
         assert_eq!(called.finish_reason, Some(FinishReason::ToolCalls), "{mode:?}: {called:?}");
         let [call] = called.tool_calls.as_slice() else { panic!("{mode:?}: one call: {called:?}") };
         let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
-        assert_eq!((call.name.as_str(), arguments), ("terminal", json!({"command": "ls \"größer\""})), "{mode:?}");
+        assert_eq!(
+            (call.name.as_str(), arguments),
+            ("terminal", json!({"command": "ls \"größer\""})),
+            "{mode:?}"
+        );
 
         // What it said goes back to it with the result, and it passes both on.
         let result = Message::tool(call, "a.txt b.txt c.txt");
@@ -233,7 +243,9 @@ async fn it_refuses(peer: &Peer) {
         assert!(matches!(error, ModelError::GiveUp { status: Some(400..=499), .. }), "{mode:?}: {error:?}");
         assert!(!format!("{error} {error:?}").contains("sk-wrong-0123456789"), "{mode:?}: {error}");
     }
-    for (model, words) in [("limited", "API call failed after 3 retries"), ("failing", "API call failed after 3 retries")] {
+    for (model, words) in
+        [("limited", "API call failed after 3 retries"), ("failing", "API call failed after 3 retries")]
+    {
         let (result, _) = peer.ask(Mode::Chat, model, vec![Message::user("hi")]).await;
         let error = result.unwrap_err();
         assert!(error.to_string().contains(words), "{model}: {error:?}");

@@ -4,7 +4,8 @@ use super::support::Folder;
 
 #[test]
 fn lines_come_numbered_and_in_pages() {
-    let text: String = (1..=10).map(|number| format!("line {number}\n")).collect();
+    let lines: Vec<String> = (1..=10).map(|number| format!("line {number}")).collect();
+    let text = lines.join("\n") + "\n";
     let folder = Folder::with(&[("a.txt", &text)]);
     let read = folder.json("read_file", json!({"path": "a.txt", "offset": 3, "limit": 2}));
     assert_eq!(read["content"], "     3|line 3\n     4|line 4");

@@ -1,7 +1,7 @@
 //! `hermes chat`: one question, one turn, the answer.
 
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +31,12 @@ use crate::output::Output;
 /// A turn that has not ended by then never will.
 const LONGEST_TURN: Duration = Duration::from_hours(1);
 
-pub(crate) fn run(arguments: ChatArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output) -> Result<ExitCode> {
     let text = question(arguments.query.as_deref())?;
     let config = context.config(output);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let (model, model_name) = choose_model(&arguments, context, config.clone(), &clock)?;
+    let (model, model_name) = choose_model(arguments, context, config.clone(), &clock)?;
     let folder = std::env::current_dir().context("the working folder is gone")?;
     let store = context.store(output)?;
     let guard = FileGuard::new(folder.clone(), user_home(&context.env)?, &context.home);
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: ChatArguments, context: &Context, output: &Output) 
             cap: SpendingCap::default(),
         },
     };
-    let input = begin(&store, arguments.resume.as_deref(), folder, text)?;
+    let input = begin(&store, arguments.resume.as_deref(), &folder, text)?;
     let session = input.session.clone();
     let shown = Terminal { output, quiet: arguments.quiet };
     let result = runtime.block_on(async {
@@ -123,19 +123,19 @@ fn choose_model(
 }
 
 /// A new session, or one that goes on with its own prompt and everything said so far.
-fn begin(store: &Store, resume: Option<&str>, folder: PathBuf, text: String) -> Result<TurnInput> {
+fn begin(store: &Store, resume: Option<&str>, folder: &Path, text: String) -> Result<TurnInput> {
     let source = "cli".to_owned();
     let Some(name) = resume else {
         let session = SessionId::generate(SessionKind::Local, civil_now());
         let date = civil_now();
-        let system = system_prompt(&folder, &format!("{:04}-{:02}-{:02}", date.year, date.month, date.day));
+        let system = system_prompt(folder, &format!("{:04}-{:02}-{:02}", date.year, date.month, date.day));
         return Ok(TurnInput { session, source, system, history: Vec::new(), text });
     };
     let session = store.resolve(name).wait()?.with_context(|| format!("Session not found: {name}"))?;
     let row = store.session(&session).wait()?.with_context(|| format!("Session not found: {name}"))?;
     store.reopen_session(&session).wait()?;
     let history = store.transcript(&session).wait()?.into_iter().map(|stored| stored.message).collect();
-    let system = row.system_prompt.unwrap_or_else(|| system_prompt(&folder, "unknown"));
+    let system = row.system_prompt.unwrap_or_else(|| system_prompt(folder, "unknown"));
     Ok(TurnInput { session, source, system, history, text })
 }
 

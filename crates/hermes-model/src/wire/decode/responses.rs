@@ -55,7 +55,7 @@ impl ResponsesReader {
             }
             "response.output_item.done" => {
                 if let Some(item) = fields.given("item") {
-                    let next = self.items.keys().next_back().map_or(0, |last| last + 1);
+                    let next = self.items.keys().next_back().map_or(0, |last| last.saturating_add(1));
                     self.items.insert(fields.number("output_index").unwrap_or(next), item.clone());
                 }
             }

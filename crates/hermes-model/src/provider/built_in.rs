@@ -1,0 +1,188 @@
+//! Address and key of the providers in the registry, kind by kind.
+//!
+//! Each function fills in what is special about its kind. Invariant: credentials that were issued for one host are not
+//! put together with the address of another.
+
+use super::error::ResolveError;
+use super::facts::FoundKey;
+use super::registry::{KIMI_PLAN, Kind, Provider};
+use super::resolve::Search;
+use super::target::TargetParts;
+use crate::client::Presented;
+use crate::credential::{Keys, anthropic, aws, codex, copilot, nous};
+use crate::wire::{AwsAuth, Base, Credential};
+
+impl Search<'_> {
+    pub(super) fn api_key(
+        &self,
+        provider: &'static Provider,
+        parts: &mut TargetParts,
+    ) -> Result<(), ResolveError> {
+        let key =
+            self.choice.key().or_else(|| self.facts.key_in(provider.keys)).or_else(|| self.configured_key());
+        parts.base_url = self.base_of(provider);
+        let plan = key.as_ref().is_some_and(|found| found.key.expose().starts_with(KIMI_PLAN.0));
+        if provider.id == "kimi-coding" && plan && parts.base_url == provider.base_url {
+            KIMI_PLAN.1.clone_into(&mut parts.base_url);
+        }
+        if provider.id == "gemini" && parts.base_url.ends_with("/v1beta") {
+            // Google's own wire lives at the bare address; the chat wire is one level below.
+            parts.base_url.push_str("/openai");
+        }
+        if key.is_none() && !self.facts.has_pool(provider.id) {
+            return Err(ResolveError::no_key(provider.id, provider.keys.first().copied()));
+        }
+        self.put_key(parts, key, provider.id);
+        Ok(())
+    }
+
+    pub(super) fn anthropic(
+        &self,
+        provider: &'static Provider,
+        parts: &mut TargetParts,
+    ) -> Result<(), ResolveError> {
+        parts.base_url = self.base_of(provider);
+        let base = Base::parse(&parts.base_url);
+        let explicit =
+            self.choice.key().or_else(|| self.configured_key().filter(|_| !base.is_under("anthropic.com")));
+        if let Some(found) = explicit {
+            self.put_key(parts, Some(found), "");
+        } else if base.path().ends_with("/anthropic") && !base.is_under("anthropic.com") {
+            // Somebody else's endpoint: our Anthropic credentials are none of its business.
+            return Err(ResolveError::Unusable {
+                provider: provider.id.to_owned(),
+                why: format!(
+                    "{} is not run by Anthropic and needs a key of its own: set model.api_key.",
+                    base.host()
+                ),
+            });
+        } else {
+            match anthropic::find(&self.facts.env) {
+                Some(anthropic::Source::Key { key, variable }) => {
+                    let found = FoundKey { key, origin: variable.to_owned() };
+                    self.put_key(parts, Some(found), "anthropic");
+                }
+                Some(anthropic::Source::File(path)) => {
+                    parts.key_origin = Some(path.display().to_string());
+                    parts.keys = Keys::AnthropicFile(path);
+                }
+                None if self.facts.has_pool("anthropic") => self.put_key(parts, None, "anthropic"),
+                None => match self.configured_key() {
+                    Some(found) => self.put_key(parts, Some(found), ""),
+                    None => return Err(ResolveError::no_key(provider.id, Some("ANTHROPIC_API_KEY"))),
+                },
+            }
+        }
+        let token = match &parts.keys {
+            Keys::Fixed(Presented::Bearer(key)) => !anthropic::is_api_key(key),
+            Keys::AnthropicFile(_) => true,
+            _ => false,
+        };
+        if token && base.is_under("anthropic.com") {
+            parts.credential = Credential::OAuth;
+        }
+        Ok(())
+    }
+
+    pub(super) fn oauth(
+        &self,
+        provider: &'static Provider,
+        parts: &mut TargetParts,
+    ) -> Result<(), ResolveError> {
+        parts.base_url = self.base_of(provider);
+        if let Some(found) = self.choice.key() {
+            self.put_key(parts, Some(found), "");
+            return Ok(());
+        }
+        let state = self.facts.auth.provider(provider.id);
+        let signed_in = match provider.id {
+            "nous" => state.is_some_and(nous::is_signed_in),
+            _ => state.is_some_and(codex::is_signed_in) || codex::can_import(&self.facts.env),
+        };
+        parts.credential = Credential::OAuth;
+        if signed_in {
+            if provider.id == "nous" {
+                // The portal said where its inference is; that wins over the environment.
+                if let Some(stored) = state.and_then(nous::stored_inference_url)
+                    && self.choice.base_url.is_none()
+                {
+                    parts.base_url = stored;
+                }
+                parts.keys = Keys::Nous;
+            } else {
+                parts.keys = Keys::Codex;
+            }
+            parts.key_origin = Some("auth.json".to_owned());
+            return Ok(());
+        }
+        let key = self.facts.key_in(provider.keys);
+        if key.is_none() && !self.facts.has_pool(provider.id) {
+            return Err(ResolveError::NotSignedIn { provider: provider.id.to_owned(), hint: String::new() });
+        }
+        self.put_key(parts, key, provider.id);
+        Ok(())
+    }
+
+    pub(super) fn copilot(
+        &self,
+        provider: &'static Provider,
+        parts: &mut TargetParts,
+    ) -> Result<(), ResolveError> {
+        parts.base_url = self.base_of(provider);
+        let found = match self.choice.key() {
+            Some(found) => Ok(found),
+            None => copilot::find(&self.facts.env, self.facts.auth.provider("copilot"))
+                .map(|(key, origin)| FoundKey { key, origin }),
+        };
+        match found {
+            Ok(found) => self.put_key(parts, Some(found), ""),
+            Err(copilot::Missing::Nothing) => {
+                return Err(ResolveError::no_key(provider.id, Some("COPILOT_GITHUB_TOKEN")));
+            }
+            Err(copilot::Missing::ClassicToken { variable }) => {
+                return Err(ResolveError::Unusable {
+                    provider: provider.id.to_owned(),
+                    why: format!(
+                        "Copilot does not accept classic GitHub tokens (ghp_…), and {variable} holds one. \
+                         Use a fine-grained token with the Copilot permission, or run `hermes model`."
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn aws(&self, parts: &mut TargetParts) {
+        let source = aws::Source::find(&self.facts.config, &self.facts.env);
+        let region = source.region().to_owned();
+        parts.base_url = self
+            .choice
+            .base_url
+            .clone()
+            .or_else(|| self.configured_base())
+            .or_else(|| self.facts.address_in("BEDROCK_BASE_URL"))
+            .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
+        parts.aws = if source.is_bearer() { AwsAuth::Bearer } else { AwsAuth::Signed };
+        parts.key_origin = Some(source.origin());
+        parts.keys = Keys::Aws(source);
+    }
+
+    /// Flag, file, variable, the provider's own.
+    fn base_of(&self, provider: &Provider) -> String {
+        let chosen = self.choice.base_url.clone().or_else(|| self.configured_base());
+        chosen
+            .or_else(|| self.facts.address_in(provider.base_variable))
+            .unwrap_or_else(|| provider.base_url.to_owned())
+    }
+
+    /// Whether an address is one the provider's key belongs to.
+    pub(super) fn owns(&self, provider: &Provider, url: &str) -> bool {
+        let host = |text: &str| Base::parse(text).host().to_owned();
+        let known = [
+            Some(provider.base_url.to_owned()),
+            self.configured_base(),
+            self.facts.address_in(provider.base_variable),
+        ];
+        provider.kind == Kind::Aws || known.into_iter().flatten().any(|own| host(&own) == host(url))
+    }
+}

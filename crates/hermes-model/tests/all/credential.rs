@@ -1,0 +1,692 @@
+//! Signing in, renewing and rotating, against token servers on the loopback. No test waits on real time.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hermes_config::{Env, Home};
+use hermes_model::client::{Credentials, Presented};
+use hermes_model::credential::pool::{Pool, PoolName, Strategy};
+use hermes_model::credential::{Keys, Means, Progress, SignIn, SignInError, Sites, aws, login, logout};
+use hermes_model::wire::{Cause, Mode};
+use hermes_net::{Client, Config, Proxies};
+use hermes_testkit::{ModelServer, Script, TempHome, TestClock};
+use hermes_types::{Cancel, Secret};
+use serde_json::{Value, json};
+
+/// A home, a clock and a server that plays every issuer.
+struct Stage {
+    home: TempHome,
+    server: ModelServer,
+    clock: TestClock,
+    means: Means,
+}
+
+impl Stage {
+    /// `replies` is the list of a model script.
+    async fn new(replies: &str, auth: &Value, env: &[(&str, &str)]) -> Self {
+        let script =
+            Script::from_yaml("issuer", &format!("order: first_match\nreplies:\n{replies}")).unwrap();
+        let server = ModelServer::start(script).await.unwrap();
+        let home = TempHome::builder().file("auth.json", auth.to_string()).build().unwrap();
+        // Polls pass at once; the timeouts of requests do not.
+        let clock = TestClock::auto_advance_up_to(Duration::from_secs(10));
+        let shared = Arc::new(clock.clone());
+        let net = Client::new(Config { proxies: Proxies::Direct, ..Config::new(shared.clone()) }).unwrap();
+        let user = home.path().to_string_lossy().into_owned();
+        let env = Env::from_pairs([("HOME", user.as_str())].into_iter().chain(env.iter().copied()));
+        let mut means = Means::new(net, shared, &Home::at(home.path()), env);
+        means.sites = Sites {
+            nous_portal: server.url(),
+            codex_issuer: server.url(),
+            anthropic_token: vec![format!("{}/first", server.url()), format!("{}/second", server.url())],
+            github: server.url(),
+        };
+        Self { home, server, clock, means }
+    }
+
+    fn auth(&self) -> Value {
+        serde_json::from_str(&self.home.read("auth.json")).unwrap()
+    }
+
+    fn nous(&self) -> Value {
+        self.auth()["providers"]["nous"].clone()
+    }
+
+    fn bodies(&self) -> Vec<String> {
+        self.server.requests().iter().map(|r| format!("{} {}", r.path(), r.body_text())).collect()
+    }
+
+    async fn login(&self, provider: &str) -> (Result<SignIn, SignInError>, Vec<Progress>) {
+        let seen = Mutex::new(Vec::new());
+        let listener = |step: Progress| seen.lock().unwrap().push(step);
+        let result = login(&self.means, provider, &listener, &Cancel::new()).await;
+        (result, seen.into_inner().unwrap())
+    }
+}
+
+async fn current(credentials: &dyn Credentials) -> Result<String, String> {
+    match credentials.current(&Cancel::new()).await {
+        Ok(Presented::Bearer(key)) => Ok(key.expose().to_owned()),
+        Ok(Presented::ApiKeyHeader(key)) => Ok(format!("x {}", key.expose())),
+        Ok(other) => Ok(format!("{other:?}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn renew(credentials: &dyn Credentials) -> Result<(), String> {
+    credentials.renew(&Cancel::new()).await.map_err(|error| error.to_string())
+}
+
+/// The clock of a stage starts at 2026-01-02 03:04:05.
+const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+const LATER: &str = "2026-01-02T09:00:00Z";
+
+fn signed_in(access_until: &str, key_until: &str) -> Value {
+    json!({
+        "version": 1, "unknown_top": [1, 2],
+        "providers": {"nous": {
+            "access_token": "acc0", "refresh_token": "ref0", "expires_at": access_until, "unknown": {"kept": true},
+            "agent_key": "key0", "agent_key_expires_at": key_until,
+        }},
+    })
+}
+
+fn reply(path: &str, contains: &str, status: u16, body: &Value) -> String {
+    format!(
+        "  - when: {{path: {path}, body_contains: '{contains}'}}\n    http: {{status: {status}, body: {body}}}\n"
+    )
+}
+
+fn refresh(with: &str, number: u32) -> String {
+    let body = json!({"access_token": format!("acc{number}"), "refresh_token": format!("ref{number}"), "expires_in": 900});
+    reply("/api/oauth/token", &format!("refresh_token={with}"), 200, &body)
+}
+
+fn mint(key: &str) -> String {
+    let body = json!({"api_key": key, "key_id": "id", "expires_in": 7200, "reused": false, "inference_base_url": "https://i.example/v1/"});
+    reply("/api/oauth/agent-key", "min_ttl_seconds", 200, &body)
+}
+
+fn refuse_mint(status: u16, word: &str) -> String {
+    reply("/api/oauth/agent-key", "min_ttl_seconds", status, &json!({"error": word}))
+}
+
+#[tokio::test]
+async fn a_key_that_lasts_is_used_without_asking() {
+    let stage = Stage::new("", &signed_in(LONG_AGO, LATER), &[]).await;
+    let nous = Keys::Nous.credentials(&stage.means);
+    assert_eq!(current(&*nous).await, Ok("key0".to_owned()));
+    assert_eq!(stage.server.request_count(), 0);
+}
+
+#[tokio::test]
+async fn a_rotated_token_is_saved_before_the_key_is_minted() {
+    // Trap 14: whatever happens after the rotation, the only token that still works is on disk.
+    let replies = refresh("ref0", 1) + &refuse_mint(500, "boom");
+    let stage = Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
+    let told = current(&*Keys::Nous.credentials(&stage.means)).await.unwrap_err();
+    assert!(told.contains("HTTP 500"), "{told}");
+    let state = stage.nous();
+    assert_eq!((&state["refresh_token"], &state["access_token"]), (&json!("ref1"), &json!("acc1")));
+    assert_eq!(state["expires_at"], json!("2026-01-02T03:19:05Z"));
+    assert_eq!((&state["unknown"], &stage.auth()["unknown_top"]), (&json!({"kept": true}), &json!([1, 2])));
+}
+
+#[tokio::test]
+async fn the_rotated_token_is_on_disk_when_the_mint_arrives() {
+    let home =
+        TempHome::builder().file("auth.json", signed_in(LONG_AGO, LONG_AGO).to_string()).build().unwrap();
+    let file = home.join("auth.json");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let script = format!("replies:\n{}{}", refresh("ref0", 1), mint("key1"));
+    let server = ModelServer::builder(Script::from_yaml("issuer", &script).unwrap())
+        .on_request(Arc::new(move |request| {
+            let state: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let token = state["providers"]["nous"]["refresh_token"].as_str().unwrap().to_owned();
+            log.lock().unwrap().push(format!("{} {token}", request.path()));
+        }))
+        .start()
+        .await
+        .unwrap();
+    let mut stage = Stage::new("", &json!({}), &[]).await;
+    stage.means.auth = hermes_config::auth::AuthFile::new(&Home::at(home.path()));
+    stage.means.sites.nous_portal = server.url();
+    assert_eq!(current(&*Keys::Nous.credentials(&stage.means)).await, Ok("key1".to_owned()));
+    assert_eq!(*seen.lock().unwrap(), ["/api/oauth/token ref0", "/api/oauth/agent-key ref1"]);
+}
+
+#[tokio::test]
+async fn a_second_mint_uses_the_newest_token() {
+    let replies =
+        refresh("ref0", 1) + &refuse_mint(401, "invalid_token") + &refresh("ref1", 2) + &mint("key2");
+    let stage =
+        Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[("HERMES_NOUS_MIN_KEY_TTL_SECONDS", "5")])
+            .await;
+    let nous = Keys::Nous.credentials(&stage.means);
+    assert_eq!(current(&*nous).await, Ok("key2".to_owned()));
+    let state = stage.nous();
+    assert_eq!((&state["refresh_token"], &state["agent_key_id"]), (&json!("ref2"), &json!("id")));
+    assert_eq!(state["inference_base_url"], json!("https://i.example/v1"));
+    assert_eq!(stage.server.request(3).header("authorization"), Some("Bearer acc2"));
+    // The floor of the shortest life is a minute.
+    assert_eq!(stage.server.request(3).at("/min_ttl_seconds"), &json!(60));
+    // From then on it is in memory.
+    assert_eq!(current(&*nous).await, Ok("key2".to_owned()));
+    stage.server.assert_requests(4);
+    stage.server.assert_finished();
+}
+
+#[tokio::test]
+async fn a_refused_key_is_renewed_once() {
+    let stage = Stage::new(&mint("key1"), &signed_in(LATER, LATER), &[]).await;
+    let nous = Keys::Nous.credentials(&stage.means);
+    let other = Keys::Nous.credentials(&stage.means);
+    assert!(nous.can_renew());
+    assert_eq!(
+        (current(&*nous).await, current(&*other).await),
+        (Ok("key0".to_owned()), Ok("key0".to_owned()))
+    );
+    assert_eq!(renew(&*nous).await, Ok(()));
+    assert_eq!(current(&*nous).await, Ok("key1".to_owned()));
+    // Whoever was refused with the same old key takes what is there now.
+    assert_eq!(renew(&*other).await, Ok(()));
+    assert_eq!(current(&*other).await, Ok("key1".to_owned()));
+    stage.server.assert_requests(1);
+}
+
+#[tokio::test]
+async fn two_at_once_rotate_once() {
+    let replies = refresh("ref0", 1) + &mint("key1");
+    let stage = Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
+    let (one, two) = (Keys::Nous.credentials(&stage.means), Keys::Nous.credentials(&stage.means));
+    let (first, second) = tokio::join!(current(&*one), current(&*two));
+    assert_eq!((first, second), (Ok("key1".to_owned()), Ok("key1".to_owned())));
+    stage.server.assert_requests(2);
+}
+
+#[tokio::test]
+async fn newer_tokens_are_the_key_themselves() {
+    let body = json!({"access_token": "jwt1", "refresh_token": "ref1", "expires_in": 900, "scope": "inference:invoke"});
+    let mut auth = signed_in(LONG_AGO, LONG_AGO);
+    auth["providers"]["nous"]["scope"] = json!("profile inference:invoke");
+    let stage = Stage::new(&reply("/api/oauth/token", "ref0", 200, &body), &auth, &[]).await;
+    let nous = Keys::Nous.credentials(&stage.means);
+    assert_eq!(current(&*nous).await, Ok("jwt1".to_owned()));
+    let state = stage.nous();
+    assert_eq!(
+        (&state["agent_key"], &state["agent_key_expires_at"]),
+        (&json!("jwt1"), &json!("2026-01-02T03:19:05Z"))
+    );
+    stage.server.assert_requests(1);
+}
+
+#[tokio::test]
+async fn refusals_are_told_in_words() {
+    async fn check(replies: String, words: &[&str]) {
+        let stage = Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
+        let told = current(&*Keys::Nous.credentials(&stage.means)).await.unwrap_err();
+        for word in words {
+            assert!(told.contains(word), "{told} lacks {word}");
+        }
+        for secret in ["ref0", "ref1", "acc0", "acc1", "key0"] {
+            assert!(!told.contains(secret), "{told}");
+        }
+    }
+    let minted = |status, word| refresh("ref0", 1) + &refuse_mint(status, word);
+    check(minted(402, "subscription_required"), &["no active paid subscription"]).await;
+    check(minted(402, "insufficient_credits"), &["credits", "used up"]).await;
+    check(minted(503, "temporarily_unavailable"), &["shortly"]).await;
+    check(minted(400, "relogin_required"), &["hermes login", "hermes model"]).await;
+    check(minted(400, "ref1 acc1 secret-looking text"), &["HTTP 400"]).await;
+    check(reply("/api/oauth/token", "ref0", 400, &json!({"error": "invalid_grant"})), &["hermes login"])
+        .await;
+    check(reply("/api/oauth/token", "ref0", 503, &json!("down")), &["HTTP 503", "shortly"]).await;
+}
+
+#[tokio::test]
+async fn without_a_sign_in() {
+    let stage = Stage::new("", &json!({"version": 1}), &[]).await;
+    let told = current(&*Keys::Nous.credentials(&stage.means)).await.unwrap_err();
+    assert!(told.contains("not signed in") && told.contains("hermes login"), "{told}");
+    let told = current(&*Keys::Codex.credentials(&stage.means)).await.unwrap_err();
+    assert!(told.contains("not signed in") && told.contains("hermes login"), "{told}");
+}
+
+fn device_code(expires_in: u32) -> String {
+    let body = json!({
+        "device_code": "dev", "user_code": "ABCD-EFGH", "verification_uri": "https://p/device",
+        "verification_uri_complete": "https://p/device?c=1", "expires_in": expires_in, "interval": 5,
+    });
+    reply("/api/oauth/device/code", "scope=inference", 200, &body)
+}
+
+fn poll(status: u16, body: &Value) -> String {
+    reply("/api/oauth/token", "device_code=dev", status, body)
+}
+
+#[tokio::test]
+async fn signing_in_to_nous() {
+    let replies = device_code(600)
+        + &poll(400, &json!({"error": "authorization_pending"}))
+        + &poll(400, &json!({"error": "slow_down"}))
+        + &poll(400, &json!({"error": "authorization_pending"}))
+        + &poll(
+            200,
+            &json!({"access_token": "acc9", "refresh_token": "ref9", "expires_in": 900, "token_type": "Bearer"}),
+        )
+        + &mint("key9");
+    let stage = Stage::new(&replies, &json!({"other": 1, "providers": {"x": {"y": 2}}}), &[]).await;
+    let (result, steps) = stage.login("nous").await;
+    assert_eq!(result, Ok(SignIn::Nous));
+    let code = Progress::Code {
+        url: "https://p/device".to_owned(),
+        complete_url: Some("https://p/device?c=1".to_owned()),
+        user_code: "ABCD-EFGH".to_owned(),
+        expires_in: Duration::from_mins(10),
+    };
+    assert_eq!(steps, [code, Progress::Confirmed]);
+    let waits: Vec<u64> = stage.clock.slept().iter().map(Duration::as_secs).filter(|s| *s < 10).collect();
+    assert_eq!(waits, [1, 1, 2, 2]);
+    let auth = stage.auth();
+    assert_eq!(
+        (&auth["active_provider"], &auth["other"], &auth["providers"]["x"]),
+        (&json!("nous"), &json!(1), &json!({"y": 2}))
+    );
+    let state = stage.nous();
+    assert_eq!(
+        (&state["agent_key"], &state["refresh_token"], &state["client_id"]),
+        (&json!("key9"), &json!("ref9"), &json!("hermes-cli"))
+    );
+    stage.server.assert_finished();
+}
+
+#[tokio::test]
+async fn sign_ins_that_end_badly() {
+    async fn check(replies: String, expected: SignInError) {
+        let stage = Stage::new(&replies, &json!({"kept": true}), &[]).await;
+        assert_eq!(stage.login("nous").await.0, Err(expected));
+        assert_eq!(stage.auth(), json!({"kept": true}));
+    }
+    check(device_code(600) + &poll(400, &json!({"error": "access_denied"})), SignInError::Denied).await;
+    check(device_code(600) + &poll(400, &json!({"error": "expired_token"})), SignInError::Expired).await;
+    let pending = poll(400, &json!({"error": "authorization_pending"}));
+    check(device_code(3) + &pending + &pending + &pending + &pending, SignInError::Expired).await;
+    let stage = Stage::new(&device_code(600), &json!({}), &[]).await;
+    let cancel = Cancel::new();
+    cancel.cancel();
+    assert_eq!(login(&stage.means, "nous", &|_| {}, &cancel).await, Err(SignInError::Cancelled));
+    assert_eq!(
+        login(&stage.means, "zai", &|_| {}, &cancel).await,
+        Err(SignInError::NoSignIn("zai".to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn an_account_without_a_plan_is_signed_in_with_a_note() {
+    let replies = device_code(600)
+        + &poll(200, &json!({"access_token": "acc9", "refresh_token": "ref9", "expires_in": 900}))
+        + &refuse_mint(402, "subscription_required");
+    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let (result, steps) = stage.login("nous").await;
+    assert_eq!(result, Ok(SignIn::Nous));
+    assert!(
+        matches!(steps.last(), Some(Progress::Note(words)) if words.contains("subscription")),
+        "{steps:?}"
+    );
+    assert_eq!(stage.nous()["refresh_token"], json!("ref9"));
+}
+
+/// A web token that runs out at a time; only the payload counts.
+fn web_token(exp: u64, name: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let payload = json!({"exp": exp, "n": name}).to_string();
+    let mut text = String::new();
+    for chunk in payload.as_bytes().chunks(3) {
+        let bits =
+            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..=chunk.len() {
+            text.push(char::from(ALPHABET[(bits >> (18 - 6 * at) & 63) as usize]));
+        }
+    }
+    format!("h.{text}.s")
+}
+
+const NOW: u64 = 1_767_323_045;
+
+fn codex_state(access: &str) -> Value {
+    json!({"providers": {"openai-codex": {"tokens": {"access_token": access, "refresh_token": "cref0", "id": 7}, "mine": 1}}})
+}
+
+fn codex_refresh(with: &str, access: &str) -> String {
+    reply(
+        "/oauth/token",
+        &format!("refresh_token={with}"),
+        200,
+        &json!({"access_token": access, "refresh_token": "cref1"}),
+    )
+}
+
+#[tokio::test]
+async fn codex_tokens_are_renewed_early_and_once() {
+    let (old, new) = (web_token(NOW + 60, "old"), web_token(NOW + 3_600, "new"));
+    let stage = Stage::new(&codex_refresh("cref0", &new), &codex_state(&old), &[]).await;
+    let (one, two) = (Keys::Codex.credentials(&stage.means), Keys::Codex.credentials(&stage.means));
+    let (first, second) = tokio::join!(current(&*one), current(&*two));
+    assert_eq!((first, second), (Ok(new.clone()), Ok(new.clone())));
+    stage.server.assert_requests(1);
+    let state = &stage.auth()["providers"]["openai-codex"];
+    assert_eq!(
+        (&state["tokens"]["refresh_token"], &state["tokens"]["id"], &state["mine"]),
+        (&json!("cref1"), &json!(7), &json!(1))
+    );
+    assert_eq!(
+        (&state["auth_mode"], &state["last_refresh"]),
+        (&json!("chatgpt"), &json!("2026-01-02T03:04:05Z"))
+    );
+}
+
+#[tokio::test]
+async fn a_refused_codex_token_is_renewed() {
+    let (old, new) = (web_token(NOW + 3_600, "old"), web_token(NOW + 3_600, "new"));
+    let stage = Stage::new(&codex_refresh("cref0", &new), &codex_state(&old), &[]).await;
+    let codex = Keys::Codex.credentials(&stage.means);
+    assert_eq!(current(&*codex).await, Ok(old));
+    assert_eq!(renew(&*codex).await, Ok(()));
+    assert_eq!(current(&*codex).await, Ok(new));
+    let gone = Stage::new(
+        &reply("/oauth/token", "cref0", 400, &json!({"error": {"code": "invalid_grant"}})),
+        &codex_state("x"),
+        &[],
+    )
+    .await;
+    let codex = Keys::Codex.credentials(&gone.means);
+    assert_eq!(current(&*codex).await, Ok("x".to_owned()));
+    assert!(renew(&*codex).await.unwrap_err().contains("hermes login"));
+}
+
+#[tokio::test]
+async fn a_foreign_codex_sign_in_is_copied_once() {
+    let token = web_token(NOW + 3_600, "theirs");
+    let stage = Stage::new("", &json!({}), &[]).await;
+    let theirs = stage.home.join(".codex");
+    std::fs::create_dir(&theirs).unwrap();
+    let text = json!({"tokens": {"access_token": token, "refresh_token": "theirs"}}).to_string();
+    std::fs::write(theirs.join("auth.json"), &text).unwrap();
+    assert_eq!(current(&*Keys::Codex.credentials(&stage.means)).await, Ok(token.clone()));
+    assert_eq!(stage.auth()["providers"]["openai-codex"]["tokens"]["refresh_token"], json!("theirs"));
+    assert_eq!(std::fs::read_to_string(theirs.join("auth.json")).unwrap(), text);
+    std::fs::remove_dir_all(&theirs).unwrap();
+    assert_eq!(current(&*Keys::Codex.credentials(&stage.means)).await, Ok(token));
+}
+
+#[tokio::test]
+async fn signing_in_to_codex() {
+    let wait = "/api/accounts/deviceauth/token";
+    let replies = reply(
+        "/api/accounts/deviceauth/usercode",
+        "client_id",
+        200,
+        &json!({"user_code": "WXYZ", "device_auth_id": "d1", "interval": "2"}),
+    ) + &reply(wait, "d1", 403, &json!({}))
+        + &reply(wait, "d1", 404, &json!({}))
+        + &reply(wait, "d1", 200, &json!({"authorization_code": "code1", "code_verifier": "ver1"}))
+        + &reply(
+            "/oauth/token",
+            "code=code1",
+            200,
+            &json!({"access_token": "cacc", "refresh_token": "cref"}),
+        );
+    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let (result, steps) = stage.login("codex").await;
+    assert_eq!(result, Ok(SignIn::Codex));
+    assert!(matches!(&steps[0], Progress::Code { user_code, .. } if user_code == "WXYZ"));
+    let waits: Vec<u64> = stage.clock.slept().iter().map(Duration::as_secs).filter(|s| *s < 10).collect();
+    assert_eq!(waits, [3, 3, 3]);
+    let last = stage.bodies().pop().unwrap();
+    assert!(last.contains("code_verifier=ver1") && last.contains("deviceauth%2Fcallback"), "{last}");
+    assert_eq!(stage.auth()["active_provider"], json!("openai-codex"));
+    stage.server.assert_finished();
+}
+
+#[tokio::test]
+async fn signing_in_to_copilot_and_out_again() {
+    let token = "/login/oauth/access_token";
+    let code = json!({"device_code": "gdev", "user_code": "GH-1", "verification_uri": "https://g/device", "expires_in": 900, "interval": 5});
+    let replies = reply("/login/device/code", "client_id=Ov23", 200, &code)
+        + &reply(token, "gdev", 200, &json!({"error": "slow_down"}))
+        + &reply(token, "gdev", 200, &json!({"access_token": "gho_new"}));
+    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    assert_eq!(stage.login("github").await.0, Ok(SignIn::Copilot));
+    assert_eq!(stage.auth()["providers"]["copilot"]["access_token"], json!("gho_new"));
+    let home = Home::at(stage.home.path());
+    std::fs::write(home.config(), "# mine\nmodel:\n  provider: github\n  default: gpt-5.4\n").unwrap();
+    assert_eq!(logout(&home, &stage.means.env, "copilot"), Ok(true));
+    assert_eq!(logout(&home, &stage.means.env, "copilot"), Ok(false));
+    let auth = stage.auth();
+    assert_eq!((&auth["active_provider"], auth["providers"].get("copilot")), (&Value::Null, None));
+    assert_eq!(stage.home.read("config.yaml"), "# mine\nmodel:\n  provider: auto\n  default: gpt-5.4\n");
+}
+
+#[tokio::test]
+async fn anthropics_file_is_renewed_in_place() {
+    let replies = reply("/first", "aref0", 404, &json!({}))
+        + &reply(
+            "/second",
+            "aref0",
+            200,
+            &json!({"access_token": "aacc1", "refresh_token": "aref1", "expires_in": 3600}),
+        );
+    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let path = stage.home.join("credentials.json");
+    let write = |until: u64| {
+        let text = json!({"other": {"a": 1}, "claudeAiOauth": {"accessToken": "aacc0", "refreshToken": "aref0", "expiresAt": until * 1000, "scopes": ["x"]}});
+        std::fs::write(&path, text.to_string()).unwrap();
+    };
+    write(NOW + 3_600);
+    let file = Keys::AnthropicFile(path.clone()).credentials(&stage.means);
+    assert_eq!(current(&*file).await, Ok("aacc0".to_owned()));
+    write(NOW + 30);
+    assert_eq!(current(&*file).await, Ok("aacc1".to_owned()));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let expected = json!({"other": {"a": 1}, "claudeAiOauth": {"accessToken": "aacc1", "refreshToken": "aref1", "expiresAt": (NOW + 3_600) * 1000, "scopes": ["x"]}});
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // Refused, and both servers refuse too: the words say where the token came from.
+    let told = renew(&*file).await.unwrap_err();
+    assert!(told.contains("credentials.json") && !told.contains("aref"), "{told}");
+}
+
+fn pool_entry(id: &str, key: &str, extra: &Value) -> Value {
+    let mut entry = json!({"id": id, "access_token": key, "auth_type": "api_key", "note": "kept"});
+    entry.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap_or_default());
+    entry
+}
+
+fn pool_name(strategy: Strategy) -> PoolName {
+    PoolName {
+        name: "zai".to_owned(),
+        host: "api.z.ai".to_owned(),
+        strategy,
+        mode: Mode::Chat,
+        besides: None,
+    }
+}
+
+#[tokio::test]
+async fn a_pool_rests_its_keys() {
+    let entries = json!([
+        pool_entry("b", "key-b", &json!({"priority": 2})),
+        pool_entry("a", "key-a", &json!({"priority": 1})),
+        pool_entry("d", "key-d", &json!({"priority": 0, "last_status": "dead"})),
+        pool_entry("f", "key-f", &json!({"base_url": "https://elsewhere.example/v1"})),
+        pool_entry(
+            "c",
+            "key-c",
+            &json!({"last_status": "exhausted", "last_status_at": NOW - 10, "last_error_code": 429})
+        ),
+    ]);
+    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries, "other": ["?"]}}), &[]).await;
+    let pool = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
+    assert!(pool.has_another() && !pool.can_renew());
+    assert!(pool.rotate(Cause::RateLimit, None));
+    assert_eq!(current(&pool).await, Ok("key-b".to_owned()));
+    assert!(!pool.rotate(Cause::Credential, None));
+    let told = current(&pool).await.unwrap_err();
+    assert!(told.contains("zai") && told.contains("5 min") && !told.contains("key-"), "{told}");
+    // On disk, with everything else as it was.
+    let stored = stage.auth()["credential_pool"].clone();
+    assert_eq!(stored["other"], json!(["?"]));
+    let find = |id: &str| stored["zai"].as_array().unwrap().iter().find(|e| e["id"] == id).unwrap().clone();
+    let (a, b) = (find("a"), find("b"));
+    assert_eq!(
+        (&a["last_status"], &a["last_error_code"], &a["note"]),
+        (&json!("exhausted"), &json!(429), &json!("kept"))
+    );
+    assert_eq!((&b["last_error_code"], &b["last_status_at"]), (&json!(401), &json!(1_767_323_045.0)));
+    // Another process sees the same; a refused key is back after five minutes, a used-up one after an hour.
+    let reopened = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    assert!(current(&reopened).await.is_err());
+    stage.clock.advance(Duration::from_secs(301));
+    assert_eq!(current(&reopened).await, Ok("key-b".to_owned()));
+    stage.clock.advance(Duration::from_hours(1));
+    let order = [current(&pool).await, current(&reopened).await];
+    assert_eq!(order, [Ok("key-c".to_owned()), Ok("key-c".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_pool_takes_turns() {
+    async fn check(strategy: Strategy, besides: Option<&str>, expected: &[&str]) {
+        let entries = json!([
+            pool_entry("a", "key-a", &json!({"request_count": 5})),
+            pool_entry("b", "key-b", &json!({"request_count": 1})),
+        ]);
+        let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+        let name = PoolName { besides: besides.map(Secret::new), ..pool_name(strategy) };
+        let pool = Pool::open(&stage.means, name);
+        for key in expected {
+            assert_eq!(current(&pool).await.as_deref(), Ok(*key), "{strategy:?}");
+        }
+    }
+    check(Strategy::FillFirst, None, &["key-a", "key-a"]).await;
+    check(Strategy::RoundRobin, None, &["key-a", "key-b", "key-a"]).await;
+    check(Strategy::LeastUsed, None, &["key-b", "key-b"]).await;
+    check(Strategy::FillFirst, Some("key-env"), &["key-env"]).await;
+    // A key that is stored already does not take part twice.
+    check(Strategy::RoundRobin, Some("key-b"), &["key-a", "key-b", "key-a"]).await;
+    let entries = json!([pool_entry("a", "key-a", &json!({}))]);
+    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = Pool::open(&stage.means, pool_name(Strategy::Random));
+    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
+    // The time a server names counts instead of the usual hour.
+    assert!(!pool.rotate(Cause::RateLimit, Some(Duration::from_secs(20))));
+    stage.clock.advance(Duration::from_secs(21));
+    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
+}
+
+#[tokio::test]
+async fn aws_profiles() {
+    let stage = Stage::new("", &json!({}), &[("AWS_PROFILE", "work")]).await;
+    let folder = stage.home.join(".aws");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("config"), "[profile work]\nregion = eu-north-1\n").unwrap();
+    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
+    let source = aws::Source::find(&config, &stage.means.env);
+    assert_eq!((source.region(), source.is_bearer()), ("eu-north-1", false));
+    let credentials = Keys::Aws(source).credentials(&stage.means);
+    let told = current(&*credentials).await.unwrap_err();
+    assert!(told.contains("`work`") && told.contains("hermes model"), "{told}");
+    std::fs::write(
+        folder.join("credentials"),
+        "[work]\naws_access_key_id = AK\naws_secret_access_key = hidden\n",
+    )
+    .unwrap();
+    let shown = current(&*credentials).await.unwrap();
+    assert!(shown.contains("AK") && shown.contains("eu-north-1") && !shown.contains("hidden"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_local_server_names_its_only_model() {
+    use hermes_model::provider::{Choice, Facts, local, resolve};
+    async fn check(models: &[&str], model: Option<&str>, expected: &str) {
+        let mut stage = Stage::new("", &json!({}), &[]).await;
+        // A clock that stands still: nothing here waits, and no timeout may pass.
+        let clock = Arc::new(TestClock::new());
+        stage.means.net =
+            Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
+        stage.means.clock = clock;
+        let script = models.iter().fold(Script::new(), |script, id| script.model(*id, json!({})));
+        let server = ModelServer::start(script).await.unwrap();
+        let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
+        let facts = Facts::read(&Home::at(stage.home.path()), config, stage.means.env.clone());
+        let choice = Choice {
+            base_url: Some(server.base_url()),
+            model: model.map(str::to_owned),
+            ..Choice::default()
+        };
+        let resolved = resolve(&facts, &choice, hermes_config::Surface::Cli).unwrap();
+        let mut target = resolved.target().unwrap();
+        local::take_served_model(&mut target, &stage.means, &Cancel::new()).await;
+        assert_eq!(target.model, expected);
+    }
+    check(&["only"], None, "only").await;
+    check(&["one", "two"], None, "anthropic/claude-opus-4.6").await;
+    check(&["only"], Some("mine"), "mine").await;
+}
+
+#[test]
+fn where_anthropics_credential_is_found() {
+    use hermes_model::credential::anthropic::{Source, find};
+    #[track_caller]
+    fn check(file: &Value, env: &[(&str, &str)], expected: &str) {
+        let home = TempHome::builder().file(".claude/.credentials.json", file.to_string()).build().unwrap();
+        let user = home.path().to_string_lossy().into_owned();
+        let env = Env::from_pairs([("HOME", user.as_str())].into_iter().chain(env.iter().copied()));
+        let shown = match find(&env) {
+            Some(Source::Key { variable, .. }) => variable,
+            Some(Source::File(_)) => "file",
+            None => "none",
+        };
+        assert_eq!(shown, expected);
+    }
+    let empty = json!({});
+    let full = json!({"claudeAiOauth": {"accessToken": "a", "refreshToken": "r"}});
+    let short = json!({"claudeAiOauth": {"accessToken": "a"}});
+    let key = ("ANTHROPIC_API_KEY", "sk-ant-api03-k");
+    let token = ("ANTHROPIC_TOKEN", "sk-ant-oat01-t");
+    check(&empty, &[], "none");
+    check(&empty, &[key], "ANTHROPIC_API_KEY");
+    check(&empty, &[key, token], "ANTHROPIC_TOKEN");
+    check(&empty, &[("CLAUDE_CODE_OAUTH_TOKEN", "oauth"), key], "CLAUDE_CODE_OAUTH_TOKEN");
+    check(&full, &[key], "file");
+    // A token that cannot renew itself gives way to a file that can.
+    check(&full, &[token], "file");
+    check(&short, &[token], "ANTHROPIC_TOKEN");
+    check(&full, &[("ANTHROPIC_TOKEN", "sk-ant-api03-k")], "ANTHROPIC_TOKEN");
+    check(&json!("broken"), &[key], "ANTHROPIC_API_KEY");
+}
+
+#[tokio::test]
+async fn no_credential_shows_itself() {
+    let auth = json!({
+        "providers": {"nous": {"access_token": "hidden", "refresh_token": "hidden", "agent_key": "hidden", "agent_key_expires_at": LATER}},
+        "credential_pool": {"zai": [pool_entry("a", "hidden", &json!({}))]},
+    });
+    let stage = Stage::new("", &auth, &[("AWS_BEARER_TOKEN_BEDROCK", "hidden")]).await;
+    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
+    let keys = [
+        Keys::Nous,
+        Keys::key(Secret::new("hidden")),
+        Keys::Pool(PoolName { besides: Some(Secret::new("hidden")), ..pool_name(Strategy::FillFirst) }),
+        Keys::Aws(aws::Source::find(&config, &stage.means.env)),
+    ];
+    for key in keys {
+        let credentials = key.credentials(&stage.means);
+        assert!(credentials.current(&Cancel::new()).await.is_ok());
+        let shown = format!("{key:?} {credentials:?} {:?}", stage.means);
+        assert!(!shown.contains("hidden"), "{shown}");
+    }
+}
