@@ -32,7 +32,7 @@ fn main() {
         return;
     }
     let clock = Arc::new(RealClock::default());
-    println!("{:<64} {:>9} {:>9} {:>9}", "figure", "p50", "p99", "budget");
+    println!("{:<70} {:>9} {:>9} {:>9}", "figure", "p50", "p99", "budget");
     for mode in WIRES {
         for (what, messages) in [("1 message", 1), ("200 messages", 200)] {
             let request = request(&*clock, messages);
@@ -59,7 +59,7 @@ fn row(mode: Mode, figure: &str, mut spans: Vec<Duration>, budget: Option<Durati
     let at = |percent: usize| spans.get(spans.len() * percent / 100).copied().unwrap_or_default();
     let budget = budget.map_or_else(|| "-".to_owned(), shown);
     let figure = format!("{} {figure}", mode.as_str());
-    println!("{figure:<64} {:>9} {:>9} {budget:>9}", shown(at(50)), shown(at(99)));
+    println!("{figure:<70} {:>9} {:>9} {budget:>9}", shown(at(50)), shown(at(99)));
 }
 
 fn shown(span: Duration) -> String {
@@ -85,7 +85,7 @@ struct Turns {
 
 /// Turns of a running session: the connection is open and everything has been used before.
 fn time_turns(clock: &Arc<RealClock>, mode: Mode, request: &Request) -> Turns {
-    let server = Server::start(clock, stream(mode, 1));
+    let server = Server::start(clock, &stream(mode, 1));
     let client = client(clock, mode, server.address);
     let mut turns = Turns { out: Vec::with_capacity(TURNS), whole: Vec::with_capacity(TURNS) };
     runtime().block_on(async {
@@ -131,7 +131,7 @@ fn time_chunks(clock: &dyn Clock, mode: Mode, stream: &[Vec<u8>]) -> Vec<Duratio
 /// A long answer that arrives as fast as the loopback lets it.
 fn time_streams(clock: &Arc<RealClock>, mode: Mode, stream: &[Vec<u8>]) -> Vec<Duration> {
     let chunks = u32::try_from(stream.len()).unwrap_or(u32::MAX);
-    let server = Server::start(clock, stream.to_vec());
+    let server = Server::start(clock, stream);
     let client = client(clock, mode, server.address);
     let request = request(&**clock, 1);
     runtime().block_on(async {
@@ -239,7 +239,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(clock: &Arc<RealClock>, stream: Vec<Vec<u8>>) -> Self {
+    fn start(clock: &Arc<RealClock>, stream: &[Vec<u8>]) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (tell, arrivals) = channel();

@@ -61,7 +61,9 @@ impl Term {
             Self::Word { text, prefix } => {
                 // The engine takes only letters, digits and underscores outside quotes; quoting the rest keeps
                 // `chat-send`, `a.b` and `C#` one term each.
-                let bare = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
+                let is_operator = OPERATORS.contains(&text.as_str());
+                let bare = !is_operator
+                    && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
                 let quoted = if bare { text } else { format!("\"{text}\"") };
                 if prefix { format!("{quoted}*") } else { quoted }
             }
@@ -82,7 +84,8 @@ fn split_terms(input: &str) -> Vec<Term> {
         };
         push_words(&mut terms, before);
         if phrase.chars().any(char::is_alphanumeric) {
-            terms.push(Term::Phrase(phrase.to_owned()));
+            // The engine reads a NUL as the end of the query.
+            terms.push(Term::Phrase(phrase.replace('\0', " ")));
         }
         rest = tail;
     }
@@ -153,6 +156,9 @@ mod tests {
         check("it's 50% [x] ~ ; --", Some("\"it's\" \"50%\" \"[x]\""));
         check("\"\" \"--\" ok", Some("ok"));
         check("schön 日本", Some("schön 日本"));
+        check("\"a\0b\"", Some("\"a b\""));
+        check("x *AND", Some("x \"AND\""));
+        check("x NOT*", Some("x \"NOT\"*"));
         check("", None);
         check(" \t\n", None);
     }

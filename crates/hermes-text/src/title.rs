@@ -34,7 +34,7 @@ impl Title {
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
-        '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'
+        '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}' | '\u{80}'..='\u{84}' | '\u{86}'..='\u{9f}'
             | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
             | '\u{feff}' | '\u{fffc}' | '\u{fff9}'..='\u{fffb}'
     )
@@ -83,6 +83,7 @@ mod tests {
         check("  My\tproject \n plan ", Some("My project plan"));
         check("a\u{200b}b\u{202e}c\u{7}\u{feff}", Some("abc"));
         check("\u{200b} \n", None);
+        check("a\u{9b}31m\u{85}b", Some("a31m b"));
         check("", None);
         check(&"é".repeat(100), Some(&"é".repeat(100)));
         let error = Title::sanitise(&"x".repeat(101)).unwrap_err();

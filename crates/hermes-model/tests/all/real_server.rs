@@ -3,6 +3,7 @@
 //! It answers by itself (canned words, canned failures) and as a translator: it fetches the answer from the scripted
 //! server on one wire and tells it on another, in its own way.
 #![expect(clippy::disallowed_methods, reason = "the peer is a program, found by an environment variable")]
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -190,7 +191,8 @@ async fn turns_through_a_proxy_that_nobody_here_wrote() {
 }
 
 async fn it_speaks_for_itself(peer: &Peer) {
-    for mode in WIRES {
+    // Its canned answers cannot be streamed as Responses: it fails at its own first event.
+    for mode in [Mode::Chat, Mode::Anthropic] {
         let (result, shown) = peer.ask(mode, "spoken", vec![Message::user("hi")]).await;
         let completion = result.unwrap_or_else(|error| panic!("{mode:?}: {error:?}"));
         assert_eq!(completion.message.content.text(), WORDS, "{mode:?}");

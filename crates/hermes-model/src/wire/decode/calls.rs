@@ -155,8 +155,9 @@ fn is_complete(arguments: &str) -> bool {
         && serde_json::from_str::<Value>(arguments).is_ok()
 }
 
+/// Read as a value, because a number too large for one is broken as well.
 pub(super) fn any_broken(calls: &[ToolCall]) -> bool {
-    calls.iter().any(|call| serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_err())
+    calls.iter().any(|call| serde_json::from_str::<serde_json::Value>(&call.arguments).is_err())
 }
 
 #[cfg(test)]
