@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use hermes_text::{SearchQuery, ellipsize, head};
 use hermes_types::{MessageId, SessionId, Timestamp};
 use rusqlite::types::Value;
-use rusqlite::{ToSql, params};
+use rusqlite::{Row, ToSql, params};
 
 use crate::Store;
 use crate::column;
@@ -21,10 +21,9 @@ use crate::ranking::{Candidate, WEIGHED_CHARS, rank};
 use crate::title::escape_like;
 use crate::writer::{Order, Scope};
 
-/// The newest matches that are ranked. The engine's own ranking counts every occurrence of every word in the whole
-/// file first, which takes a tenth of a second for a common word; ranking what is recent takes a hundredth of that,
-/// and for all but the most common words it is everything there is.
-const RANKED: usize = 300;
+/// The newest matches that are ranked: at least this many, and three times what is asked for. The engine's own ranking
+/// counts every occurrence of every word in the whole file first, which takes a tenth of a second for a common word.
+const RANKED: usize = 100;
 
 /// How many rows outside the index one search looks at, newest first.
 const SCANNED: i64 = 50_000;
@@ -111,7 +110,36 @@ struct Found {
 
 struct Match {
     id: i64,
+    head: Head,
     snippet: String,
+}
+
+/// What a hit says about its message and session, read with the row while it is at hand.
+struct Head {
+    session_id: SessionId,
+    role: String,
+    timestamp: Timestamp,
+    tool_name: Option<String>,
+    source: String,
+    model: Option<String>,
+    session_started: Timestamp,
+}
+
+/// The columns of a [`Head`], in the order `read` takes them.
+const HEAD: &str = "m.session_id, m.role, m.timestamp, m.tool_name, s.source, s.model, s.started_at";
+
+impl Head {
+    fn read(row: &Row<'_>, from: usize) -> Attempt<Self> {
+        Ok(Self {
+            session_id: SessionId::new(column::string(row, from)?),
+            role: column::string(row, from + 1)?,
+            timestamp: Timestamp(column::real(row, from + 2)?.unwrap_or_default()),
+            tool_name: column::text(row, from + 3)?,
+            source: column::string(row, from + 4)?,
+            model: column::text(row, from + 5)?,
+            session_started: Timestamp(column::real(row, from + 6)?.unwrap_or_default()),
+        })
+    }
 }
 
 fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attempt<Found> {
@@ -134,7 +162,7 @@ fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attem
     };
     let mut hits = Vec::with_capacity(matches.len());
     for found in matches {
-        hits.extend(describe(scope, found)?);
+        hits.push(describe(scope, found)?);
     }
     Ok(Found { hits, coverage, index })
 }
@@ -143,20 +171,27 @@ fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> At
     let mut values: Vec<Value> = vec![Value::from(query.as_str().to_owned())];
     let conditions = conditions(scope, within, &mut values);
     let sql = format!(
-        "SELECT m.id, substr(m.content, 1, {WEIGHED_CHARS}) FROM messages_fts
+        "SELECT m.id, substr(m.content, 1, {WEIGHED_CHARS}), {HEAD} FROM messages_fts
          JOIN messages m ON m.id = messages_fts.rowid JOIN sessions s ON s.id = m.session_id
          WHERE messages_fts MATCH ?1{conditions} ORDER BY messages_fts.rowid DESC LIMIT {}",
-        RANKED.max(within.limit)
+        RANKED.max(within.limit.saturating_mul(3))
     );
     let mut statement = scope.connection.prepare_cached(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(&values))?;
     let mut candidates = Vec::new();
+    let mut heads = HashMap::new();
     while let Some(row) = rows.next()? {
-        candidates.push(Candidate { id: row.get(0)?, text: column::string(row, 1)? });
+        let id = row.get(0)?;
+        candidates.push(Candidate { id, text: column::string(row, 1)? });
+        heads.insert(id, Head::read(row, 2)?);
     }
     let best = rank(candidates, query.words(), within.limit);
     let mut snippets = cut_snippets(scope, query, &best)?;
-    Ok(best.into_iter().map(|id| Match { id, snippet: snippets.remove(&id).unwrap_or_default() }).collect())
+    let found = best.into_iter().filter_map(|id| {
+        let snippet = snippets.remove(&id).unwrap_or_default();
+        Some(Match { id, head: heads.remove(&id)?, snippet })
+    });
+    Ok(found.collect())
 }
 
 /// The words around each match. One walk along the index for all of them: looking each row up anew would read the
@@ -200,7 +235,7 @@ fn scan(
         let _ = write!(words, " AND m.content LIKE ?{} ESCAPE '\\'", values.len());
     }
     let sql = format!(
-        "SELECT m.id, m.content FROM messages m JOIN sessions s ON s.id = m.session_id
+        "SELECT m.id, m.content, {HEAD} FROM messages m JOIN sessions s ON s.id = m.session_id
          WHERE m.id > MAX(?1, (SELECT MAX(id) FROM messages) - {SCANNED}) AND m.id <= ?2{words}{conditions}
          ORDER BY m.id DESC LIMIT {limit}"
     );
@@ -210,7 +245,8 @@ fn scan(
     let mut matches = Vec::new();
     while let Some(row) = rows.next()? {
         let content = decode_content(column::string(row, 1)?);
-        matches.push(Match { id: row.get(0)?, snippet: mark_match(&content.text(), query) });
+        let snippet = mark_match(&content.text(), query);
+        matches.push(Match { id: row.get(0)?, head: Head::read(row, 2)?, snippet });
     }
     Ok(matches)
 }
@@ -261,28 +297,23 @@ fn mark_match(text: &str, query: &SearchQuery) -> String {
     format!("{lead}{before}>>>{matched}<<<{after}{rest}")
 }
 
-fn describe(scope: &Scope<'_>, found: Match) -> Attempt<Option<SearchHit>> {
-    let mut statement = scope.connection.prepare_cached(
-        "SELECT m.session_id, m.role, m.timestamp, m.tool_name, s.source, s.model, s.started_at
-         FROM messages m JOIN sessions s ON s.id = m.session_id WHERE m.id = ?1",
-    )?;
-    let mut rows = statement.query([found.id])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let session_id = SessionId::new(column::string(row, 0)?);
-    let timestamp = Timestamp(column::real(row, 2)?.unwrap_or_default());
-    let context = neighbours(scope, &session_id, timestamp, found.id)?;
-    Ok(Some(SearchHit {
-        id: MessageId(found.id),
+fn describe(scope: &Scope<'_>, found: Match) -> Attempt<SearchHit> {
+    let Match { id, head, snippet } = found;
+    let context = neighbours(scope, &head.session_id, head.timestamp, id)?;
+    let Head { session_id, role, timestamp, tool_name, source, model, session_started } = head;
+    let id = MessageId(id);
+    Ok(SearchHit {
+        id,
         session_id,
-        role: column::string(row, 1)?,
-        snippet: found.snippet,
+        role,
+        snippet,
         timestamp,
-        tool_name: column::text(row, 3)?,
-        source: column::string(row, 4)?,
-        model: column::text(row, 5)?,
-        session_started: Timestamp(column::real(row, 6)?.unwrap_or_default()),
+        tool_name,
+        source,
+        model,
+        session_started,
         context,
-    }))
+    })
 }
 
 /// The message before and the one after, by one index look-up each.
