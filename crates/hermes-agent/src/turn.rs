@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_store::{Error as StoreError, NewMessage, NewSession, NewToolCall, Store};
+use hermes_store::{Billing, Charge, Error as StoreError, NewMessage, NewSession, NewToolCall, Store, Tally};
 use hermes_text::strip_think;
 use hermes_types::{
     Call, Cancel, Clock, Completion, Cost, Deadline, Event, FinishReason, Frontend, HolderId, Message, Model,
@@ -154,7 +154,7 @@ impl Running<'_> {
                     return Ok(());
                 }
             };
-            self.count(&completion);
+            self.count(&completion).await?;
             let message = completion.message;
             self.keep(message.clone()).await?;
             if message.tool_calls.is_empty() {
@@ -244,13 +244,34 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn count(&mut self, completion: &Completion) {
+    /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
+    async fn count(&mut self, completion: &Completion) -> Result<(), StoreError> {
         let usage = completion.usage.unwrap_or_default();
         self.result.usage += usage;
         let sum =
             self.result.cost.micro_usd.zip(completion.cost.micro_usd).map(|(so_far, more)| so_far + more);
         self.result.cost = Cost { micro_usd: sum, status: completion.cost.status };
+        let store = &self.agent.store;
+        let billing = Billing {
+            provider: Some(completion.provider.clone()),
+            model: Some(completion.model.clone()),
+            ..Billing::default()
+        };
+        store.record_usage(&self.session, Tally::Add, usage, completion.cost, billing).await?;
+        let charge = Charge {
+            at: self.agent.clock.now(),
+            session: self.session.clone(),
+            turn: Some(self.turn.clone()),
+            root_turn: Some(self.turn.clone()),
+            job: None,
+            provider: completion.provider.clone(),
+            model: completion.model.clone(),
+            usage,
+            cost: completion.cost,
+        };
+        store.record_charge(charge).await?;
         self.frontend.show(Event::Spent { usage, cost: completion.cost });
+        Ok(())
     }
 
     fn end_with_error(&mut self, error: ModelError) {

@@ -1,4 +1,5 @@
-use hermes_types::{FinishReason, Message, ModelError, ToolCall, TurnState};
+use hermes_store::Span;
+use hermes_types::{FinishReason, Message, ModelError, Timestamp, ToolCall, TurnState};
 
 use super::support::{Bench, Said, Watcher};
 
@@ -27,6 +28,10 @@ async fn a_turn_with_a_tool_is_stored_step_by_step() {
         (Some("done"), TurnState::Done, 2)
     );
     assert_eq!((result.usage.total(), result.cost.micro_usd), (30, Some(200)));
+    let spent = bench.agent.store.spent(Span::Since(Timestamp(0.0))).await.unwrap();
+    assert_eq!((spent.calls, spent.tokens, spent.micro_usd), (2, 30, 200), "the ledger has both calls");
+    let session = bench.agent.store.session(&"s".into()).await.unwrap().unwrap();
+    assert_eq!((session.usage, session.estimated_cost_usd), (result.usage, Some(0.0002)));
     let stored = bench.stored().await;
     let expected = [
         ("user", "hello"),

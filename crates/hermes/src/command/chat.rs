@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Datelike, Local, Timelike};
 use hermes_agent::{Agent, Limits, TurnInput, TurnResult, system_prompt};
-use hermes_config::{Surface, precedence, user_home};
-use hermes_model::client::{Dumps, Extent, ModelClient, Persistence};
+use hermes_config::{Env, Surface, precedence, user_home};
+use hermes_model::client::{Budget, BudgetedModel, Dumps, Extent, ModelClient, Persistence};
 use hermes_model::credential::Means;
 use hermes_model::offline::{MODEL_NAME, OfflineModel};
 use hermes_model::provider::fallback::chain;
@@ -41,17 +41,15 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
     let store = context.store(output)?;
     let guard = FileGuard::new(folder.clone(), user_home(&context.env)?, &context.home);
     let iterations = precedence::max_iterations(&config, &context.env, arguments.max_turns);
+    let cap =
+        SpendingCap { micro_usd: config.number("budget.per_turn_usd").and_then(micro_usd), tokens: None };
     let agent = Agent {
-        model,
+        model: Arc::new(BudgetedModel::new(model, Budget::new(cap))),
         model_name,
         tools: Registry::built_in(&guard).tools().to_vec(),
         store: store.clone(),
         clock,
-        limits: Limits {
-            iterations: u32::try_from(iterations).unwrap_or(u32::MAX),
-            time: LONGEST_TURN,
-            cap: SpendingCap::default(),
-        },
+        limits: Limits { iterations: u32::try_from(iterations).unwrap_or(u32::MAX), time: LONGEST_TURN, cap },
     };
     let input = begin(&store, arguments.resume.as_deref(), &folder, text)?;
     let session = input.session.clone();
@@ -71,6 +69,32 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
     })?;
     store.close().wait()?;
     report(&result, &session, arguments.quiet, output)
+}
+
+/// Dollars of a setting in millionths; what is not an amount sets no limit.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a sum people pay")]
+fn micro_usd(dollars: f64) -> Option<u64> {
+    (dollars.is_finite() && (0.0..1e9).contains(&dollars)).then_some((dollars * 1e6).round() as u64)
+}
+
+/// What the environment says about waiting, over the usual.
+fn persistence(env: &Env) -> Persistence {
+    let usual = Persistence::default();
+    let seconds = |name: &str, usual: Duration| {
+        env.number(name)
+            .and_then(|given| Duration::try_from_secs_f64(given).ok())
+            .filter(|d| !d.is_zero())
+            .unwrap_or(usual)
+    };
+    let retries = env.number("HERMES_STREAM_RETRIES").filter(|given| (0.0..100.0).contains(given));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 100")]
+    let stream_retries = retries.map_or(usual.stream_retries, |given| given as u32);
+    Persistence {
+        stream_retries,
+        answer_within: seconds("HERMES_API_TIMEOUT", usual.answer_within),
+        stall_after: seconds("HERMES_STREAM_STALE_TIMEOUT", usual.stall_after),
+        ..usual
+    }
 }
 
 fn question(given: Option<&str>) -> Result<String> {
@@ -115,7 +139,7 @@ fn choose_model(
     let endpoints =
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
     let client =
-        ModelClient::new(net, clock.clone(), endpoints, Persistence::default()).context("no endpoint")?;
+        ModelClient::new(net, clock.clone(), endpoints, persistence(&context.env)).context("no endpoint")?;
     let all = context.env.bool("HERMES_DUMP_REQUESTS").unwrap_or(false);
     let extent = if all { Extent::All } else { Extent::Failures };
     let dumps = Dumps { folder: context.home.join("sessions"), extent };

@@ -110,3 +110,15 @@ fn an_empty_question_is_refused() {
     let home = TempHome::new().unwrap();
     assert!(hermes(&home, &["chat", "-q", "  "]).starts_with("exit 1"));
 }
+
+#[test]
+fn a_spending_limit_stops_the_turn_before_the_next_call() {
+    let script = "replies:\n  - tool: {name: read_file, arguments: {path: a.txt}}\n    usage: {input: 10, output: 5, at: always, extra: {cost: 0.5}}\n  - text: never said\n";
+    let server = ModelServer::start_blocking(Script::from_yaml("costly", script).unwrap()).unwrap();
+    let home = home_for(&server);
+    hermes(&home, &["config", "set", "budget.per_turn_usd", "0.3"]);
+    let seen = hermes(&home, &["chat", "-q", "read a.txt"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("spent $0.5000 of its limit of $0.3000"), "{seen}");
+    assert!(seen.contains("budget.per_turn_usd"), "{seen}");
+    server.assert_requests(1);
+}
