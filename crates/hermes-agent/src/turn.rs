@@ -220,6 +220,7 @@ impl Running<'_> {
                     name: tool.spec().name.clone(),
                     arguments,
                     session: self.session.clone(),
+                    turn: self.turn.clone(),
                     task: self.task.clone(),
                 };
                 let context =

@@ -1,12 +1,14 @@
 //! The ports: object-safe traits at which crates meet without knowing each other.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::envelope::{Envelope, Place, Receipt, Reply};
 use crate::event::{Answer, Event, Question};
+use crate::id::TaskId;
 use crate::model::{Completion, Delta, ModelError, Request};
-use crate::tool::{Call, Outcome, ToolSpec};
+use crate::tool::{Call, Manner, Occasion, Outcome, ToolSpec};
 use crate::{BoxFuture, Cancel, Deadline};
 
 /// Takes the pieces of an answer as they arrive. Must not block.
@@ -30,6 +32,33 @@ pub trait Tool: Send + Sync {
 
     /// Never fails: a failure is an outcome the model reads.
     fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome>;
+
+    /// How a call with these arguments behaves towards the other calls of its answer, and in the turn.
+    fn manner(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Manner {
+        let _ = arguments;
+        Manner::default()
+    }
+
+    /// Tells a tool with a state of its own what happened around it. Must not block.
+    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        let _ = (task, occasion);
+    }
+
+    /// What of its state must stay before the model when older messages are summarised away.
+    fn carry_over(&self, task: &TaskId) -> Option<String> {
+        let _ = task;
+        None
+    }
+}
+
+/// A model for side tasks: summaries, titles, judgements. No tools, no stream.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds a port")]
+pub struct SideModel {
+    pub model: Arc<dyn Model>,
+    pub name: String,
+    /// The longest one question may take.
+    pub patience: Duration,
 }
 
 /// What a running tool may reach.

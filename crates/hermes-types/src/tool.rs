@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{CallId, SessionId, TaskId};
+use crate::id::{CallId, SessionId, TaskId, TurnId};
+use crate::message::Message;
 use crate::provenance::Provenance;
 use crate::raw::Raw;
 
@@ -22,7 +23,55 @@ pub struct Call {
     pub name: String,
     pub arguments: serde_json::Map<String, serde_json::Value>,
     pub session: SessionId,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// Whose state it works on: the conversation, or the subagent. Outlives a turn and a change of session.
     pub task: TaskId,
+}
+
+/// How a call behaves towards others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manner {
+    pub beside: Beside,
+    /// The file it reads or writes, as the model wrote it; calls on the same path or one inside the other take turns.
+    pub path: Option<String>,
+    pub work: Work,
+}
+
+/// Whether a call may run while others of the same answer run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Beside {
+    /// The whole answer is worked off one by one.
+    #[default]
+    Alone,
+    /// As long as no other call has a path in its way.
+    ApartByPath,
+    /// Always.
+    Anything,
+}
+
+/// What kind of work a call is to the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Work {
+    #[default]
+    Task,
+    /// Keeping house (notes, lists): an answer given beside it may already be the final one.
+    Housekeeping,
+    /// A script that makes further calls itself; an answer with nothing else does not count against the limit.
+    Script,
+}
+
+/// Something a tool with a state may want to know.
+#[derive(Debug, Clone, Copy)]
+pub enum Occasion<'a> {
+    /// A conversation is taken up: state kept in earlier results can be read back.
+    Resumed(&'a [Message]),
+    /// Older results are no longer before the model.
+    Compressed,
+    /// A call to this tool is about to run.
+    Calling(&'a str),
+    /// The conversation is over.
+    Ended,
 }
 
 /// What the guard decided about a call.

@@ -1,2 +1,3 @@
+mod injection;
 mod redact;
 mod url;

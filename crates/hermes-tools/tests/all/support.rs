@@ -63,6 +63,7 @@ impl Folder {
             name: tool.to_owned(),
             arguments,
             session: "s".into(),
+            turn: "turn".into(),
             task: "t".into(),
         };
         let cancel = Cancel::new();

@@ -1,0 +1,357 @@
+//! What the agent remembers: two small files of entries.
+//!
+//! `MEMORY.md` holds the agent's own notes, `USER.md` what it knows about the user. Entries stand apart by a line with a
+//! single `§`. Invariants: a change is made on the file as it is under the lock, and the file is replaced whole; a limit
+//! holds for the result of a change; readers take no lock.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hermes_config::lock::{Lock, Patience};
+use hermes_config::{Home, write};
+use hermes_guard::{Finding, Material, find_injections};
+use hermes_text::head;
+use thiserror::Error;
+
+const DELIMITER: &str = "\n§\n";
+const RULE_WIDTH: usize = 46;
+const PREVIEW: usize = 80;
+/// The line above and below the header of a block.
+pub const USAGE_RULE: char = '═';
+
+/// Which of the two files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Memory,
+    User,
+}
+
+impl Target {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::User => "user",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Memory, Self::User].into_iter().find(|target| target.as_str() == text)
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Memory => "MEMORY.md",
+            Self::User => "USER.md",
+        }
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            Self::Memory => "MEMORY (your personal notes)",
+            Self::User => "USER PROFILE (who the user is)",
+        }
+    }
+}
+
+/// The most characters of each file, delimiters included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub memory: usize,
+    pub user: usize,
+}
+
+/// A wish to change a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    Add { content: String },
+    Replace { old_text: String, content: String },
+    Remove { old_text: String },
+}
+
+/// What stands in a file after a change was made, or found unnecessary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub entries: Vec<String>,
+    /// `67% — 1,474/2,200 chars`
+    pub usage: String,
+    pub message: &'static str,
+}
+
+/// Why a change was not made. The words are for the model.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    #[error("{0}")]
+    Incomplete(&'static str),
+    #[error("{words}")]
+    Full { words: String, entries: Vec<String>, usage: String },
+    #[error("No entry matched '{0}'.")]
+    NoMatch(String),
+    #[error("Multiple entries matched '{old_text}'. Be more specific.")]
+    Ambiguous { old_text: String, previews: Vec<String> },
+    #[error("{0}")]
+    Blocked(String),
+    /// The file holds something this program did not write and would lose.
+    #[error("{0}")]
+    Foreign(String),
+    #[error("the memory file cannot be used: {0}")]
+    File(String),
+}
+
+/// The two files of a home.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    folder: PathBuf,
+    limits: Limits,
+}
+
+impl Memory {
+    pub fn new(home: &Home, limits: Limits) -> Self {
+        Self { folder: home.join("memories"), limits }
+    }
+
+    /// The entries as they stand on disk. A file that is missing or cannot be read has none.
+    pub fn entries(&self, target: Target) -> Vec<String> {
+        read(&self.path(target)).map(|text| split(&text)).unwrap_or_default()
+    }
+
+    /// The state of a file without changing it.
+    pub fn look(&self, target: Target) -> Kept {
+        self.kept(target, self.entries(target), "")
+    }
+
+    /// The block for the prompt. An entry that would not be accepted today is shown as blocked.
+    pub fn block(&self, target: Target) -> Option<String> {
+        let entries = self.entries(target);
+        if entries.is_empty() {
+            return None;
+        }
+        let usage = usage(length(&entries), self.limit(target));
+        let shown: Vec<String> = entries.into_iter().map(show_if_harmless).collect();
+        let rule: String = std::iter::repeat_n(USAGE_RULE, RULE_WIDTH).collect();
+        Some(format!("{rule}\n{} [{usage}]\n{rule}\n{}", target.header(), shown.join(DELIMITER)))
+    }
+
+    /// Makes a change, or says why not. Nothing is written unless the whole change holds.
+    pub fn apply(&self, target: Target, change: &Change) -> Result<Kept, Refusal> {
+        self.apply_all(target, std::slice::from_ref(change))
+    }
+
+    /// Makes several changes as one: the limit counts for the end result, and one refusal refuses all.
+    pub fn apply_all(&self, target: Target, changes: &[Change]) -> Result<Kept, Refusal> {
+        for change in changes {
+            check_words(change)?;
+        }
+        let path = self.path(target);
+        let file_error = |error: &dyn std::fmt::Display| Refusal::File(error.to_string());
+        fs::create_dir_all(&self.folder).map_err(|error| file_error(&error))?;
+        let lock_path = path.with_added_extension("lock");
+        let _lock = Lock::take(&lock_path, Patience::SETTINGS).map_err(|error| file_error(&error))?;
+        let text = read(&path).unwrap_or_default();
+        let mut entries = split(&text);
+        let before = entries.clone();
+        let limit = self.limit(target);
+        let mut message = "";
+        for change in changes {
+            if !matches!(change, Change::Add { .. }) {
+                refuse_foreign(&path, &text, &before, limit)?;
+            }
+            message = alter(&mut entries, change)?;
+        }
+        if length(&entries) > limit && length(&entries) > length(&before) {
+            return Err(too_long(target, changes, &before, &entries, limit));
+        }
+        if entries != before {
+            let text = entries.join(DELIMITER);
+            write::replace(&path, text.as_bytes()).map_err(|error| file_error(&error))?;
+        }
+        Ok(self.kept(target, entries, message))
+    }
+
+    fn kept(&self, target: Target, entries: Vec<String>, message: &'static str) -> Kept {
+        let usage = usage(length(&entries), self.limit(target));
+        Kept { entries, usage, message }
+    }
+
+    fn limit(&self, target: Target) -> usize {
+        match target {
+            Target::Memory => self.limits.memory,
+            Target::User => self.limits.user,
+        }
+    }
+
+    fn path(&self, target: Target) -> PathBuf {
+        self.folder.join(target.file())
+    }
+}
+
+/// A file somebody else wrote in another way is copied aside and left alone.
+fn refuse_foreign(path: &Path, text: &str, entries: &[String], limit: usize) -> Result<(), Refusal> {
+    let round_trips = text.trim() == entries.join(DELIMITER).trim();
+    let oversized = entries.iter().any(|entry| entry.chars().count() > limit);
+    if (round_trips || has_only_duplicates(text, entries)) && !oversized {
+        return Ok(());
+    }
+    let copy = path.with_added_extension("bak");
+    if !copy.exists() {
+        write::replace(&copy, text.as_bytes()).map_err(|error| Refusal::File(error.to_string()))?;
+    }
+    Err(Refusal::Foreign(format!(
+        "{} was edited by hand in a way that a change would damage; a copy is at {}. Ask the user to tidy it.",
+        path.display(),
+        copy.display()
+    )))
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn split(text: &str) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for entry in text.split(DELIMITER).map(str::trim).filter(|entry| !entry.is_empty()) {
+        if !entries.iter().any(|known| known == entry) {
+            entries.push(entry.to_owned());
+        }
+    }
+    entries
+}
+
+/// Dropping repeated and empty entries loses nothing.
+fn has_only_duplicates(text: &str, entries: &[String]) -> bool {
+    text.split(DELIMITER).map(str::trim).all(|part| part.is_empty() || entries.iter().any(|e| e == part))
+}
+
+fn length(entries: &[String]) -> usize {
+    let chars: usize = entries.iter().map(|entry| entry.chars().count()).sum();
+    chars + entries.len().saturating_sub(1) * DELIMITER.chars().count()
+}
+
+fn usage(used: usize, limit: usize) -> String {
+    let percent = used.saturating_mul(100).checked_div(limit).unwrap_or(100).min(100);
+    format!("{percent}% — {}/{} chars", grouped(used), grouped(limit))
+}
+
+/// `1474` as `1,474`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn check_words(change: &Change) -> Result<(), Refusal> {
+    let content = match change {
+        Change::Add { content } if as_entry(content).is_empty() => {
+            return Err(Refusal::Incomplete("Content is required for 'add' action."));
+        }
+        Change::Replace { old_text, .. } if old_text.trim().is_empty() => {
+            return Err(Refusal::Incomplete("old_text is required for 'replace' action."));
+        }
+        Change::Replace { content, .. } if as_entry(content).is_empty() => {
+            return Err(Refusal::Incomplete("content is required for 'replace' action."));
+        }
+        Change::Remove { old_text } if old_text.trim().is_empty() => {
+            return Err(Refusal::Incomplete("old_text is required for 'remove' action."));
+        }
+        Change::Add { content } | Change::Replace { content, .. } => content,
+        Change::Remove { .. } => return Ok(()),
+    };
+    match find_injections(content, Material::Memory).first() {
+        None => Ok(()),
+        Some(Finding::Pattern(id)) => Err(Refusal::Blocked(format!(
+            "Blocked: content matches threat pattern '{id}'. Memory is shown to you in every session and must not hold orders or paths to secrets."
+        ))),
+        Some(Finding::Invisible(c)) => Err(Refusal::Blocked(format!(
+            "Blocked: content contains invisible unicode character U+{:04X} (possible injection).",
+            u32::from(*c)
+        ))),
+    }
+}
+
+fn alter(entries: &mut Vec<String>, change: &Change) -> Result<&'static str, Refusal> {
+    match change {
+        Change::Add { content } => {
+            let content = as_entry(content);
+            if entries.contains(&content) {
+                return Ok("Entry already exists (no duplicate added).");
+            }
+            entries.push(content);
+            Ok("Entry added.")
+        }
+        Change::Replace { old_text, content } => {
+            let at = find(entries, old_text)?;
+            let content = as_entry(content);
+            if let Some(entry) = entries.get_mut(at) {
+                *entry = content;
+            }
+            Ok("Entry replaced.")
+        }
+        Change::Remove { old_text } => {
+            let at = find(entries, old_text)?;
+            entries.remove(at);
+            Ok("Entry removed.")
+        }
+    }
+}
+
+/// A line with nothing but the sign would split the entry on the next read, so it goes.
+fn as_entry(content: &str) -> String {
+    content.lines().filter(|line| line.trim() != "§").collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+fn find(entries: &[String], old_text: &str) -> Result<usize, Refusal> {
+    let wanted = old_text.trim();
+    let found: Vec<(usize, &String)> =
+        entries.iter().enumerate().filter(|(_, entry)| entry.contains(wanted)).collect();
+    match found.as_slice() {
+        [] => Err(Refusal::NoMatch(wanted.to_owned())),
+        [(at, _)] => Ok(*at),
+        [(at, first), rest @ ..] if rest.iter().all(|(_, entry)| entry == first) => Ok(*at),
+        several => Err(Refusal::Ambiguous {
+            old_text: wanted.to_owned(),
+            previews: several.iter().map(|(_, entry)| preview(entry)).collect(),
+        }),
+    }
+}
+
+fn preview(entry: &str) -> String {
+    let kept = head(entry, PREVIEW);
+    if kept.len() < entry.len() { format!("{kept}...") } else { kept.to_owned() }
+}
+
+fn too_long(
+    target: Target,
+    changes: &[Change],
+    before: &[String],
+    after: &[String],
+    limit: usize,
+) -> Refusal {
+    let used = length(before);
+    let name = if target == Target::Memory { "Memory" } else { "User profile" };
+    let words = match changes {
+        [Change::Add { content }] => format!(
+            "{name} at {}/{} chars. Adding this entry ({} chars) would exceed the limit. Replace or remove entries first.",
+            grouped(used),
+            grouped(limit),
+            content.trim().chars().count()
+        ),
+        _ => format!(
+            "Replacement would put memory at {}/{} chars. Shorten it or remove other entries first.",
+            grouped(length(after)),
+            grouped(limit)
+        ),
+    };
+    Refusal::Full { words, entries: before.to_vec(), usage: format!("{}/{}", grouped(used), grouped(limit)) }
+}
+
+fn show_if_harmless(entry: String) -> String {
+    match find_injections(&entry, Material::Memory).first() {
+        None => entry,
+        Some(finding) => format!("[BLOCKED: this entry matched {finding} and is not shown]"),
+    }
+}

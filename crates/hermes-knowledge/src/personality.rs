@@ -1,0 +1,65 @@
+//! Manners of speaking that can be put on and off. They never enter the stored prompt.
+
+use hermes_config::Config;
+use hermes_config::yaml::Value;
+
+const TEXTS: &str = include_str!("texts/personalities.txt");
+
+/// The names that are always there, in the order they are listed.
+pub const BUILT_IN: [&str; 14] = [
+    "helpful",
+    "concise",
+    "technical",
+    "creative",
+    "teacher",
+    "kawaii",
+    "catgirl",
+    "pirate",
+    "shakespeare",
+    "surfer",
+    "noir",
+    "uwu",
+    "philosopher",
+    "hype",
+];
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Personality {
+    /// The words for the model.
+    Prompt(String),
+    /// Back to none.
+    Plain,
+}
+
+/// Looks a name up: the user's own definitions first, then ours.
+pub fn personality(name: &str, config: &Config) -> Option<Personality> {
+    let name = name.trim().to_lowercase();
+    if matches!(name.as_str(), "none" | "default" | "neutral") {
+        return Some(Personality::Plain);
+    }
+    let own = ["agent.personalities", "personalities"].iter().find_map(|key| {
+        let map = config.map(key);
+        map.get(name.as_str()).and_then(words)
+    });
+    own.or_else(|| built_in(&name)).map(Personality::Prompt)
+}
+
+fn built_in(name: &str) -> Option<String> {
+    TEXTS
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .find_map(|(known, text)| (known == name).then(|| text.to_owned()))
+}
+
+/// A definition is a text, or a map with a prompt, a tone and a style.
+fn words(value: &Value) -> Option<String> {
+    if let Some(text) = value.as_str() {
+        return Some(text.to_owned());
+    }
+    let field = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let prompt = field("system_prompt").or_else(|| field("description"))?;
+    let tone = field("tone").map(|tone| format!("Tone: {tone}"));
+    let style = field("style").map(|style| format!("Style: {style}"));
+    Some([Some(prompt), tone, style].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+}

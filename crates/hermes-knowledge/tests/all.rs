@@ -1,0 +1,10 @@
+//! Every test of this crate, in one binary.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
+
+mod all {
+    mod context_files;
+    mod memory;
+    mod personality;
+    mod skills;
+    mod soul;
+}

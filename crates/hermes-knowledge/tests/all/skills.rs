@@ -1,0 +1,75 @@
+//! The list of skills the prompt shows.
+
+use std::fs;
+use std::path::Path;
+
+use hermes_config::{Config, Env, Home};
+use hermes_knowledge::{SkillFilter, SkillSet};
+
+fn skill(root: &Path, path: &str, head: &str) {
+    let folder = root.join("skills").join(path);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("SKILL.md"), format!("---\n{head}\n---\nbody")).unwrap();
+}
+
+fn index(root: &Path, config: &str, change: impl FnOnce(&mut SkillFilter)) -> String {
+    let config = Config::from_text(Path::new("config.yaml"), config, &Env::default());
+    let mut filter = SkillFilter::from_config(&config, "cli");
+    "linux".clone_into(&mut filter.system);
+    change(&mut filter);
+    let set = SkillSet::load(&Home::at(root), &config, &Env::default(), &filter);
+    let text = set.index().unwrap_or_default();
+    text.split("<available_skills>\n")
+        .nth(1)
+        .unwrap_or_default()
+        .trim_end_matches("</available_skills>")
+        .to_owned()
+}
+
+#[test]
+fn skills_are_listed_by_category() {
+    let root = tempfile::tempdir().unwrap();
+    skill(root.path(), "media/video", "name: video\ndescription: Cut clips");
+    skill(root.path(), "media/audio", &format!("description: {}", "d".repeat(70)));
+    skill(root.path(), "solo", "description: Alone\nmetadata: null");
+    skill(root.path(), "media/.hub/x", "description: never");
+    fs::write(root.path().join("skills/media/DESCRIPTION.md"), "---\ndescription: Sound and picture\n---\n")
+        .unwrap();
+    fs::create_dir_all(root.path().join("skills/broken")).unwrap();
+    fs::write(root.path().join("skills/broken/SKILL.md"), "---\n: [\n---\n").unwrap();
+    let long = format!("{}...", "d".repeat(57));
+    assert_eq!(
+        index(root.path(), "", |_| ()),
+        format!(
+            "  broken:\n    - broken\n  media: Sound and picture\n    - audio: {long}\n    - video: Cut clips\n  solo:\n    - solo: Alone\n"
+        )
+    );
+}
+
+#[test]
+fn what_does_not_apply_is_hidden() {
+    let root = tempfile::tempdir().unwrap();
+    skill(root.path(), "unwanted", "description: x");
+    skill(root.path(), "mac", "platforms: [macos]");
+    skill(root.path(), "lin", "platforms: [linux]");
+    skill(root.path(), "fallback", "metadata:\n  hermes:\n    fallback_for_toolsets: [web]");
+    skill(root.path(), "needs", "metadata:\n  hermes:\n    requires_tools: [terminal]");
+    let config = "skills:\n  disabled: [unwanted]\n";
+    assert_eq!(index(root.path(), config, |_| ()), "  fallback:\n    - fallback\n  lin:\n    - lin\n");
+    let with = index(root.path(), config, |filter| {
+        filter.toolsets.insert("web".to_owned());
+        filter.tools.insert("terminal".to_owned());
+    });
+    assert_eq!(with, "  lin:\n    - lin\n  needs:\n    - needs\n");
+}
+
+#[test]
+fn the_homes_skill_shadows_one_from_elsewhere() {
+    let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    skill(root.path(), "same", "description: ours");
+    let folder = other.path().join("same");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("SKILL.md"), "---\ndescription: theirs\n---\n").unwrap();
+    let config = format!("skills:\n  external_dirs: ['{}']\n", other.path().display());
+    assert_eq!(index(root.path(), &config, |_| ()), "  same:\n    - same: ours\n");
+}
