@@ -1,45 +1,180 @@
-//! Checking the calls a model made before anything is run.
+//! Checking the calls a model made before anything is run: names, then arguments, then guards.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use hermes_types::{Tool, ToolCall};
+use hermes_text::{closest_match, head};
+use hermes_types::{Beside, Manner, Tool, ToolCall};
 use serde_json::{Map, Value};
 
-/// What is to be done about a call.
+/// How alike a name must be to a known one to be taken for it.
+const ALIKE: f64 = 0.7;
+const MOST_DELEGATIONS: usize = 3;
+const DELEGATE: &str = "delegate_task";
+
+/// A call that can be run.
+pub(crate) struct Ready {
+    pub(crate) call: ToolCall,
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) arguments: Map<String, Value>,
+    pub(crate) manner: Manner,
+}
+
+/// What the calls of one answer come to.
 pub(crate) enum Checked {
-    Run(Arc<dyn Tool>, Map<String, Value>),
-    /// It cannot be run; the model is told why and may try again.
-    Refuse(String),
+    Run(Vec<Ready>),
+    /// A name nobody knows; nothing is run and every call gets an answer.
+    UnknownName {
+        name: String,
+        answers: Vec<String>,
+    },
+    /// Arguments that are no JSON; likewise.
+    BrokenArguments {
+        answers: Vec<String>,
+    },
 }
 
-/// Looks at one call: is the tool known, are the arguments an object.
-pub(crate) fn check(call: &ToolCall, tools: &[Arc<dyn Tool>]) -> Checked {
-    let Some(tool) = find(&call.name, tools) else {
-        let mut names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-        names.sort_unstable();
-        return Checked::Refuse(format!(
-            "Tool '{}' does not exist. Available tools: {}",
-            call.name,
-            names.join(", ")
-        ));
+/// Looks at all calls of an answer. The calls are put in order on the way: names repaired, empty arguments written
+/// out, repeated calls dropped.
+pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> Checked {
+    for call in calls.iter_mut() {
+        if let Some(name) = repaired(&call.name, tools) {
+            call.name = name;
+        }
+        if call.arguments.trim().is_empty() {
+            "{}".clone_into(&mut call.arguments);
+        }
+    }
+    if let Some(bad) = calls.iter().find(|call| find(&call.name, tools).is_none()) {
+        let name = head(&bad.name, 80).to_owned();
+        return Checked::UnknownName { name, answers: unknown_answers(calls, tools) };
+    }
+    let broken = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).err();
+    if calls.iter().any(|call| broken(call).is_some()) {
+        let answers = calls.iter().map(|call| match broken(call) {
+            Some(error) => format!(
+                "Error: Invalid JSON arguments. {error}. Send a JSON object; use {{}} when no parameters are needed."
+            ),
+            None => "Skipped: other tool call in this response had invalid JSON.".to_owned(),
+        });
+        return Checked::BrokenArguments { answers: answers.collect() };
+    }
+    drop_repeated(calls);
+    Checked::Run(calls.iter().filter_map(|call| ready(call, tools)).collect())
+}
+
+fn ready(call: &ToolCall, tools: &[Arc<dyn Tool>]) -> Option<Ready> {
+    let tool = find(&call.name, tools)?;
+    let (arguments, manner) = match serde_json::from_str(&call.arguments) {
+        Ok(Value::Object(arguments)) => {
+            let manner = tool.manner(&arguments);
+            (arguments, manner)
+        }
+        // A list or a number is no set of arguments: the tool says what it misses, and nothing runs beside it.
+        _ => (Map::new(), Manner::default()),
     };
-    let text = call.arguments.trim();
-    if text.is_empty() {
-        return Checked::Run(tool, Map::new());
-    }
-    match serde_json::from_str(text) {
-        Ok(Value::Object(arguments)) => Checked::Run(tool, arguments),
-        // A list or a number is no set of arguments; the tool says what it misses.
-        Ok(_) => Checked::Run(tool, Map::new()),
-        Err(error) => Checked::Refuse(format!(
-            "Error: Invalid JSON arguments. {error}. Send a JSON object; use {{}} when no parameters are needed."
-        )),
-    }
+    Some(Ready { call: call.clone(), tool, arguments, manner })
 }
 
-/// By name, forgiving case and the usual mix-ups of `-`, space and `_`.
 fn find(name: &str, tools: &[Arc<dyn Tool>]) -> Option<Arc<dyn Tool>> {
-    let exact = |wanted: &str| tools.iter().find(|tool| tool.spec().name == wanted).cloned();
-    let lower = name.trim().to_ascii_lowercase();
-    exact(name).or_else(|| exact(&lower)).or_else(|| exact(&lower.replace(['-', ' '], "_")))
+    tools.iter().find(|tool| tool.spec().name == name).cloned()
+}
+
+/// The known name this one was meant to be, if it is not known itself.
+fn repaired(name: &str, tools: &[Arc<dyn Tool>]) -> Option<String> {
+    let known = |wanted: &str| tools.iter().any(|tool| tool.spec().name == wanted);
+    if known(name) {
+        return None;
+    }
+    let lower = name.trim().to_lowercase();
+    let joined = lower.replace(['-', ' '], "_");
+    if let Some(found) = [&lower, &joined].into_iter().find(|name| known(name)) {
+        return Some(found.clone());
+    }
+    let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    closest_match(&joined, names.iter().copied(), ALIKE).map(str::to_owned)
+}
+
+fn unknown_answers(calls: &[ToolCall], tools: &[Arc<dyn Tool>]) -> Vec<String> {
+    let mut names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    names.sort_unstable();
+    let names = names.join(", ");
+    let answer = |call: &ToolCall| match find(&call.name, tools) {
+        None => format!("Tool '{}' does not exist. Available tools: {names}", head(&call.name, 80)),
+        Some(_) => {
+            "Skipped: another call of this response used an invalid tool name. Please retry.".to_owned()
+        }
+    };
+    calls.iter().map(answer).collect()
+}
+
+/// The first of equal calls stays, and the first few delegations.
+fn drop_repeated(calls: &mut Vec<ToolCall>) {
+    let mut seen = HashSet::new();
+    let mut delegations = 0;
+    calls.retain(|call| {
+        if call.name == DELEGATE {
+            delegations += 1;
+            if delegations > MOST_DELEGATIONS {
+                return false;
+            }
+        }
+        seen.insert((call.name.clone(), call.arguments.clone()))
+    });
+}
+
+/// Whether the calls of one answer may run at the same time.
+pub(crate) fn run_together(batch: &[Ready]) -> bool {
+    batch.len() > 1
+        && batch.iter().enumerate().all(|(at, one)| match one.manner.beside {
+            Beside::Alone => false,
+            Beside::Anything => true,
+            Beside::ApartByPath => {
+                let Some(path) = path_of(one) else { return false };
+                batch
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, _)| *other != at)
+                    .filter_map(|(_, other)| path_of(other))
+                    .all(|other| !overlap(path, other))
+            }
+        })
+}
+
+fn path_of(ready: &Ready) -> Option<&str> {
+    ready.manner.path.as_deref().map(str::trim).filter(|path| !path.is_empty())
+}
+
+/// Equal, or one inside the other, by components: `a` and `a/b` overlap, `a` and `ab` do not.
+fn overlap(one: &str, other: &str) -> bool {
+    let parts = |path: &str| -> Vec<String> {
+        let root = path.starts_with('/').then(String::new);
+        let named = path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned);
+        root.into_iter().chain(named).collect()
+    };
+    let (one, other) = (parts(one), parts(other));
+    let shared = one.len().min(other.len());
+    one.iter().take(shared).eq(other.iter().take(shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overlap;
+
+    #[test]
+    fn paths_overlap_by_components() {
+        for (one, other, expected) in [
+            ("a", "a/b.txt", true),
+            ("a/b", "a/b", true),
+            ("./a/b", "a/b", true),
+            ("a", "ab", false),
+            ("a/b", "a/c", false),
+            ("/a", "a", false),
+            ("/", "/etc", true),
+            (".", "x", true),
+        ] {
+            assert_eq!(overlap(one, other), expected, "{one} {other}");
+            assert_eq!(overlap(other, one), expected, "{other} {one}");
+        }
+    }
 }

@@ -4,5 +4,7 @@
 mod all {
     pub(crate) mod support;
 
+    mod compress;
+    mod recover;
     mod turn;
 }

@@ -44,6 +44,13 @@ impl Home {
         self.root.join(relative)
     }
 
+    /// A folder below the home, created 0700 where it is missing.
+    pub fn folder(&self, relative: impl AsRef<Path>) -> Result<PathBuf> {
+        let path = self.join(relative);
+        make_private(&path)?;
+        Ok(path)
+    }
+
     /// Creates the home and the folders every load needs, each 0700.
     pub fn ensure(&self) -> Result<()> {
         make_private(&self.root)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use hermes_config::lock::{Lock, Patience};
 use hermes_config::{Home, write};
 use hermes_guard::{Finding, Material, find_injections};
-use hermes_text::head;
+use hermes_text::{head, with_commas};
 use thiserror::Error;
 
 const DELIMITER: &str = "\n§\n";
@@ -228,20 +228,7 @@ fn length(entries: &[String]) -> usize {
 
 fn usage(used: usize, limit: usize) -> String {
     let percent = used.saturating_mul(100).checked_div(limit).unwrap_or(100).min(100);
-    format!("{percent}% — {}/{} chars", grouped(used), grouped(limit))
-}
-
-/// `1474` as `1,474`.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    format!("{percent}% — {}/{} chars", with_commas(used), with_commas(limit))
 }
 
 fn check_words(change: &Change) -> Result<(), Refusal> {
@@ -336,17 +323,17 @@ fn too_long(
     let words = match changes {
         [Change::Add { content }] => format!(
             "{name} at {}/{} chars. Adding this entry ({} chars) would exceed the limit. Replace or remove entries first.",
-            grouped(used),
-            grouped(limit),
+            with_commas(used),
+            with_commas(limit),
             content.trim().chars().count()
         ),
         _ => format!(
             "Replacement would put memory at {}/{} chars. Shorten it or remove other entries first.",
-            grouped(length(after)),
-            grouped(limit)
+            with_commas(length(after)),
+            with_commas(limit)
         ),
     };
-    Refusal::Full { words, entries: before.to_vec(), usage: format!("{}/{}", grouped(used), grouped(limit)) }
+    Refusal::Full { words, entries: before.to_vec(), usage: format!("{}/{}", with_commas(used), with_commas(limit)) }
 }
 
 fn show_if_harmless(entry: String) -> String {

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use hermes_model::client::{Endpoint, FixedKey, ModelClient, Persistence, Presented};
+use hermes_model::context_window::Origin;
 use hermes_model::wire::{Decoder, Ending, Mode, Streaming, WireOptions, build_body};
 use hermes_net::{Client, Config, Proxies};
 use hermes_testkit::RealClock;
@@ -160,7 +161,9 @@ fn client(clock: &Arc<RealClock>, mode: Mode, server: SocketAddr) -> ModelClient
         wire: WireOptions::new(mode, "custom", &base),
         credentials: Arc::new(FixedKey(Presented::Bearer(Secret::new("sk-bench-0123456789abcdef")))),
         context_window: 128_000,
+        window_origin: Origin::Configured,
         prices: None,
+        learnt: Arc::default(),
     };
     ModelClient::new(net, clock.clone(), vec![endpoint], Persistence::default()).expect("an endpoint")
 }

@@ -5,9 +5,25 @@
 
 mod metadata;
 
+use hermes_types::Timestamp;
+
 pub use metadata::{
     from_catalogue, from_lm_studio, from_models, from_models_dev, from_ollama, from_props, ollama_num_ctx,
 };
+
+/// How an endpoint's window came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Origin {
+    /// The user said it.
+    Configured,
+    /// A provider named it in a refusal.
+    Refusal,
+    /// A server was asked, at that time.
+    Asked(Timestamp),
+    /// By the name of the model, or by none.
+    #[default]
+    Guessed,
+}
 
 /// What an unknown model is taken to have.
 pub const DEFAULT: u64 = 128_000;

@@ -1,6 +1,7 @@
 //! The client: connection pools, checks, and the walk along redirects.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermes_guard::{Denied, Reason, UrlPolicy};
@@ -10,7 +11,7 @@ use rustls::ClientConfig;
 use url::{Host, Url};
 
 use crate::bound::Bounds;
-use crate::config::{Config, Proxies};
+use crate::config::{Config, Proxies, Verification};
 use crate::error::{Error, Wait};
 use crate::failure;
 use crate::redirect;
@@ -33,11 +34,12 @@ struct Shared {
     checked: CheckedResolver,
     unchecked: CheckedResolver,
     tls: ClientConfig,
+    config: Config,
 }
 
 impl Client {
     pub fn new(config: Config) -> Result<Self, Error> {
-        let tls = tls::client_config(config.ca_bundle.as_deref())?;
+        let tls = tls::client_config(config.ca_bundle.as_deref(), config.verification)?;
         let policy = Arc::new(config.policy.clone());
         let proxy_hosts = config.proxies.hosts();
         let unchecked = CheckedResolver { resolver: config.resolver.clone(), check: Check::Nothing };
@@ -47,13 +49,21 @@ impl Client {
         Ok(Self(Arc::new(Shared {
             configured: build(&config, &tls, &config.proxies, unchecked.clone())?,
             untrusted: build(&config, &tls, direct, checked.clone())?,
-            clock: config.clock,
+            clock: config.clock.clone(),
             policy,
             proxy_hosts,
             checked,
             unchecked,
             tls,
+            config,
         })))
+    }
+
+    /// The same client with other ideas of whom to believe; it shares no connections with this one. Without a bundle
+    /// the one configured stays.
+    pub fn trusting(&self, ca_bundle: Option<PathBuf>, verification: Verification) -> Result<Self, Error> {
+        let config = self.0.config.clone();
+        Self::new(Config { ca_bundle: ca_bundle.or(config.ca_bundle), verification, ..config })
     }
 
     /// Sends the request and waits for the status line; the body is read from what this returns.

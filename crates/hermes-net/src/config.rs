@@ -19,6 +19,7 @@ pub struct Config {
     /// A PEM file with authorities to trust beside the system's (`HERMES_CA_BUNDLE`, `SSL_CERT_FILE`,
     /// `REQUESTS_CA_BUNDLE`).
     pub ca_bundle: Option<PathBuf>,
+    pub verification: Verification,
     pub proxies: Proxies,
     /// Real time, not the clock's: it is kept inside the connector.
     pub connect_timeout: Duration,
@@ -33,12 +34,22 @@ impl Config {
             clock,
             user_agent: concat!("hermes/", env!("CARGO_PKG_VERSION")).to_owned(),
             ca_bundle: None,
+            verification: Verification::default(),
             proxies: Proxies::Environment,
             connect_timeout: Duration::from_secs(15),
             policy: UrlPolicy::default(),
             resolver: Arc::new(SystemResolver),
         }
     }
+}
+
+/// Whether certificates are believed only when somebody vouches for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verification {
+    #[default]
+    Required,
+    /// The user insists, for one server of theirs. Anybody in between can then read and change everything.
+    Skipped,
 }
 
 /// Where connections leave the machine.

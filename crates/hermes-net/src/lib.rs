@@ -23,7 +23,7 @@ pub use reqwest::{Method, StatusCode};
 pub use url::Url;
 
 pub use client::Client;
-pub use config::{Config, Proxies};
+pub use config::{Config, Proxies, Verification};
 pub use error::{Error, Wait};
 pub use request::{Redirects, Request, Trust};
 pub use resolve::{Resolve, SystemResolver};

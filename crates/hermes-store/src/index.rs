@@ -259,12 +259,17 @@ pub(crate) fn add(connection: &Connection, id: i64, content: &str) -> Attempt<()
 
 /// Removes the messages of a session that is about to be deleted.
 pub(crate) fn remove_session(connection: &Connection, session: &str) -> Attempt<()> {
+    remove_from(connection, session, 0)
+}
+
+/// Removes those of a session's messages that are about to be deleted: this one and all later.
+pub(crate) fn remove_from(connection: &Connection, session: &str, first: i64) -> Attempt<()> {
     connection
         .prepare_cached(
             "INSERT INTO messages_fts(messages_fts, rowid, content)
-             SELECT 'delete', id, content FROM messages WHERE session_id = ?1",
+             SELECT 'delete', id, content FROM messages WHERE session_id = ?1 AND id >= ?2",
         )?
-        .execute([session])?;
+        .execute(params![session, first])?;
     Ok(())
 }
 

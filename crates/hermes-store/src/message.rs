@@ -74,7 +74,7 @@ impl Store {
     }
 }
 
-fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<MessageId> {
+pub(crate) fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<MessageId> {
     let message = &new.message;
     let content = encode_content(&message.content);
     let calls = (!message.tool_calls.is_empty()).then(|| json_text(&message.tool_calls));

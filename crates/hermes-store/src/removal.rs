@@ -1,9 +1,10 @@
 //! Taking sessions out of the file.
 
 use hermes_types::{SessionId, Timestamp};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
+use crate::column;
 use crate::error::Attempt;
 use crate::index::{self, Upkeep};
 use crate::listing::SessionFilter;
@@ -39,6 +40,38 @@ impl Store {
     pub fn prunable_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> Pending<Vec<SessionId>> {
         self.read(move |scope| prunable(scope, cutoff, &filter))
     }
+}
+
+impl Store {
+    /// Takes the last messages out of a live transcript, so that `keep` are left.
+    pub fn rewind(&self, session: &SessionId, keep: usize) -> Pending<()> {
+        let session = session.clone();
+        self.write(Durability::Process, move |scope| rewind(scope, &session, keep))
+    }
+}
+
+fn rewind(scope: &Scope<'_>, session: &SessionId, keep: usize) -> Attempt<()> {
+    let live = if scope.columns.has_message("active") { " AND COALESCE(active, 1) = 1" } else { "" };
+    let first: Option<i64> = scope
+        .connection
+        .prepare_cached(&format!(
+            "SELECT id FROM messages WHERE session_id = ?1{live} ORDER BY id LIMIT 1 OFFSET ?2"
+        ))?
+        .query_row(params![session.as_str(), column::signed(keep as u64)], |row| row.get(0))
+        .optional()?;
+    let Some(first) = first else { return Ok(()) };
+    if scope.columns.upkeep == Upkeep::ByHand {
+        index::remove_from(scope.connection, session.as_str(), first)?;
+    }
+    let gone = scope
+        .connection
+        .prepare_cached("DELETE FROM messages WHERE session_id = ?1 AND id >= ?2")?
+        .execute(params![session.as_str(), first])?;
+    scope
+        .connection
+        .prepare_cached("UPDATE sessions SET message_count = MAX(COALESCE(message_count, 0) - ?2, 0) WHERE id = ?1")?
+        .execute(params![session.as_str(), column::signed(gone as u64)])?;
+    Ok(())
 }
 
 fn prunable(scope: &Scope<'_>, cutoff: Timestamp, filter: &SessionFilter) -> Attempt<Vec<SessionId>> {

@@ -39,7 +39,7 @@ impl Store {
     }
 }
 
-fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -> Attempt<()> {
+pub(crate) fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -> Attempt<()> {
     if let Some(title) = title {
         let holder: Option<String> = scope
             .connection
@@ -83,7 +83,7 @@ fn by_title(scope: &Scope<'_>, title: &str) -> Attempt<Option<SessionId>> {
 }
 
 /// The sessions called `base` or `base #N`, newest first.
-fn series(scope: &Scope<'_>, base: &str) -> Attempt<Vec<(SessionId, String)>> {
+pub(crate) fn series(scope: &Scope<'_>, base: &str) -> Attempt<Vec<(SessionId, String)>> {
     let pattern = format!("{} #%", escape_like(base));
     let mut statement = scope.connection.prepare_cached(
         r"SELECT id, title FROM sessions WHERE title = ?1 OR title LIKE ?2 ESCAPE '\' ORDER BY started_at DESC",

@@ -9,7 +9,7 @@ use crate::Store;
 use crate::column;
 use crate::error::Attempt;
 use crate::pending::Pending;
-use crate::writer::Durability;
+use crate::writer::{Durability, Scope};
 
 /// A turn cut off this often is not tried again by itself.
 const MOST_CUT_OFFS: u32 = 2;
@@ -41,27 +41,7 @@ const COLUMNS: &str = "id, session_id, inbox_id, state, started_at, deadline_at,
 impl Store {
     /// Writes a turn down before its first model call.
     pub fn open_turn(&self, turn: Turn, holder: HolderId) -> Pending<()> {
-        self.write(Durability::Process, move |scope| {
-            scope
-                .connection
-                .prepare_cached(&format!(
-                    "INSERT INTO hx_turns ({COLUMNS}, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
-                ))?
-                .execute(params![
-                    turn.id.as_str(),
-                    turn.session.as_str(),
-                    turn.inbox.map(|id| id.0),
-                    turn.state.as_str(),
-                    turn.started_at.seconds(),
-                    turn.deadline_at.map(Timestamp::seconds),
-                    turn.cap.micro_usd.map(column::signed),
-                    turn.cap.tokens.map(column::signed),
-                    turn.cut_offs,
-                    turn.prefix_hash,
-                    holder.as_str(),
-                ])?;
-            Ok(())
-        })
+        self.write(Durability::Process, move |scope| insert(scope, &turn, &holder))
     }
 
     pub fn close_turn(
@@ -186,6 +166,28 @@ impl Store {
             Ok(calls)
         })
     }
+}
+
+pub(crate) fn insert(scope: &Scope<'_>, turn: &Turn, holder: &HolderId) -> Attempt<()> {
+    scope
+        .connection
+        .prepare_cached(&format!(
+            "INSERT INTO hx_turns ({COLUMNS}, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+        ))?
+        .execute(params![
+            turn.id.as_str(),
+            turn.session.as_str(),
+            turn.inbox.map(|id| id.0),
+            turn.state.as_str(),
+            turn.started_at.seconds(),
+            turn.deadline_at.map(Timestamp::seconds),
+            turn.cap.micro_usd.map(column::signed),
+            turn.cap.tokens.map(column::signed),
+            turn.cut_offs,
+            turn.prefix_hash,
+            holder.as_str(),
+        ])?;
+    Ok(())
 }
 
 fn read_turn(row: &Row<'_>) -> Attempt<Turn> {

@@ -5,9 +5,11 @@
 //! handed to whoever waits for it.
 
 mod clock;
+mod process;
 mod task;
 mod tasks;
 
 pub use clock::SystemClock;
+pub use process::may_live;
 pub use task::{Ended, Task, spawn_cooperative, spawn_named};
 pub use tasks::Tasks;

@@ -4,15 +4,25 @@
 //! any input.
 
 mod bound;
+mod diff;
+mod fuzzy;
+mod number;
 mod search_query;
+mod similarity;
 mod sse;
 mod think;
 mod title;
 mod tokens;
+mod v4a;
 
 pub use bound::{ellipsize, head, head_and_tail, single_line, tail};
+pub use diff::{DiffLine, diff_lines, unified_diff};
+pub use fuzzy::{FuzzyError, Occurrences, Replaced, Strategy, fuzzy_replace, similar_passages};
+pub use number::with_commas;
 pub use search_query::SearchQuery;
+pub use similarity::{closest_match, is_similar, similarity};
 pub use sse::{SseEvent, SseParser, SseTooLarge};
 pub use think::{Scrubbed, ThinkScrubber, extract_inline_reasoning, strip_think};
 pub use title::{Title, TitleTooLong, next_title, title_base};
 pub use tokens::estimate_tokens;
+pub use v4a::{Hunk, HunkError, HunkLine, PatchError, PatchOp, apply_hunks, parse_patch};

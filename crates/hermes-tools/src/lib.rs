@@ -1,14 +1,39 @@
 //! Tools the model may call, and the registry that finds them.
 //!
-//! So far the two that only read: files and searching in them. Each tool is one module; what the model is told about it
-//! is a text beside it. A tool never fails the turn: what goes wrong is its answer.
+//! Each tool is one module; what the model is told about it is a text beside it. A tool never fails the turn: what goes
+//! wrong is its answer. What may hold secrets is not read, by any path to it.
 
-mod file_guard;
+mod answer;
+mod argument;
+mod checkpoint;
+mod clarify;
+mod file;
+mod folders;
+mod memory;
+mod off_thread;
+mod patch;
 mod read_file;
 mod registry;
 mod search_files;
+mod session_search;
+mod similar_files;
+mod todo;
+mod write_file;
 
-pub use file_guard::FileGuard;
+pub use checkpoint::{
+    Checkpoint, CheckpointDiff, CheckpointError, Checkpoints, Counts, Restored, is_destructive,
+};
+pub use clarify::Clarify;
+pub use file::{FileGuard, FileOptions, FileState, Files, Gutter, Lint, Linter, Secrets};
+pub use folders::Folders;
+pub use memory::MemoryTool;
+pub use patch::Patch;
 pub use read_file::ReadFile;
-pub use registry::Registry;
+pub use registry::{
+    Availability, Check, Registry, Resolved, Selected, Selection, ToolListing, ToolsetListing, coerce,
+    toolset_names,
+};
 pub use search_files::SearchFiles;
+pub use session_search::{LocalTime, SessionSearch};
+pub use todo::Todo;
+pub use write_file::WriteFile;

@@ -1,72 +1,51 @@
 //! `read_file`: a part of a text file, with line numbers.
+//!
+//! Holds the order of its guards and the shape of its answer. A page the model already has before it is not sent again.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_text::head;
-use hermes_types::{BoxFuture, Call, Outcome, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    Beside, BoxFuture, Call, Manner, Occasion, Outcome, ResultSize, TaskId, Tool, ToolContext, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
-use crate::file_guard::FileGuard;
-use crate::registry::{missing, number, spec, text};
+use crate::answer;
+use crate::argument::{missing, number, spec, text};
+use crate::file::state::{Known, Page, Repeatable, Stamp};
+use crate::file::{Files, Gutter, real_path};
+use crate::off_thread::off_thread;
+use crate::similar_files::similar_files;
 
 const DEFAULT_LINES: usize = 500;
 const MOST_LINES: usize = 2000;
 const MOST_LINE_CHARS: usize = 2000;
 /// A file larger than this is not read whole into memory.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
-const MOST_SIMILAR: usize = 5;
+const LARGE_BYTES: u64 = 512_000;
+const LARGE_PAGE: usize = 200;
+/// What is looked at to tell text from other bytes.
+const SAMPLE_BYTES: usize = 4000;
+const SAMPLE_CHARS: usize = 1000;
+
+/// What stands for a page the model already has; it must never end up in a file.
+pub(crate) const UNCHANGED: &str =
+    "File unchanged since you last read it. The content from that earlier read_file result is still current.";
 
 /// The tool.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct ReadFile {
     spec: ToolSpec,
-    guard: FileGuard,
+    files: Files,
 }
 
 impl ReadFile {
-    pub fn new(guard: FileGuard) -> Self {
+    pub fn new(files: impl Into<Files>) -> Self {
         let spec =
             spec("read_file", include_str!("texts/read_file.md"), include_str!("texts/read_file.json"));
-        Self { spec, guard }
-    }
-
-    fn read(&self, arguments: &Map<String, Value>) -> Outcome {
-        let Some(given) = text(arguments, "path") else { return missing("read_file", "path") };
-        let path = self.guard.resolve(given);
-        if let Some(reason) = self.guard.refuse(&path) {
-            return Outcome::failed(reason);
-        }
-        let offset = number(arguments, "offset", 1, 1..=usize::MAX);
-        let limit = number(arguments, "limit", DEFAULT_LINES, 1..=MOST_LINES);
-        let meta = match fs::metadata(&path) {
-            Ok(meta) if meta.is_dir() => {
-                return Outcome::failed(format!(
-                    "{given} is a folder; use search_files with target files to list it"
-                ));
-            }
-            Ok(meta) if meta.len() > MOST_BYTES => {
-                let size = meta.len();
-                return Outcome::failed(format!(
-                    "{given} has {size} bytes, too many to read; search it with search_files"
-                ));
-            }
-            Ok(meta) => meta,
-            Err(error) if error.kind() == ErrorKind::NotFound => return not_found(given, &path),
-            Err(error) => return Outcome::failed(format!("cannot read {given}: {error}")),
-        };
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) => return Outcome::failed(format!("cannot read {given}: {error}")),
-        };
-        if bytes.iter().take(8192).any(|byte| *byte == 0) {
-            return Outcome::failed(format!("{given} is not a text file"));
-        }
-        let content = String::from_utf8_lossy(&bytes);
-        let content = content.strip_prefix('\u{feff}').unwrap_or(&content);
-        Outcome::done(page(content, meta.len(), offset, limit).to_string())
+        Self { spec, files: files.into() }
     }
 }
 
@@ -76,60 +55,178 @@ impl Tool for ReadFile {
     }
 
     fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.read(&call.arguments) })
+        Box::pin(async move {
+            let (files, call) = (self.files.clone(), call.clone());
+            off_thread("read_file", move || read(&files, &call)).await.unwrap_or_else(|failed| failed)
+        })
+    }
+
+    fn manner(&self, arguments: &Map<String, Value>) -> Manner {
+        Manner {
+            beside: Beside::Anything,
+            path: text(arguments, "path").map(str::to_owned),
+            size: ResultSize::AsIs,
+            ..Manner::default()
+        }
+    }
+
+    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        self.files.notice(task, occasion);
     }
 }
 
-fn page(content: &str, size: u64, offset: usize, limit: usize) -> Value {
+fn read(files: &Files, call: &Call) -> Outcome {
+    let Some(given) = text(&call.arguments, "path") else { return missing("read_file", "path") };
+    let path = files.resolve(call, given);
+    if let Some(refusal) = files.guard.refuse(&path) {
+        return Outcome::failed(refusal.to_string());
+    }
+    let page = Page {
+        path: real_path(&path),
+        offset: number(&call.arguments, "offset", 1, 1..=usize::MAX),
+        limit: number(&call.arguments, "limit", DEFAULT_LINES, 1..=MOST_LINES),
+    };
+    match files.state.ask_again(&call.task, &page) {
+        Known::New => {}
+        Known::Unchanged(1) => {
+            return answer::done(&json!({
+                "status": "unchanged", "message": UNCHANGED, "path": given, "dedup": true, "content_returned": false,
+            }));
+        }
+        Known::Unchanged(repeats) => return blocked(given, repeats + 1),
+    }
+    let count = files.state.count(&call.task, Repeatable::Read(page.clone()));
+    if count > 3 {
+        return blocked(given, count);
+    }
+    let stamp = Stamp::of(&page.path);
+    let (content, size) = match load(given, &page.path) {
+        Ok(loaded) => loaded,
+        Err(outcome) => return outcome,
+    };
+    let mut result = show(files, &content, size, &page);
+    if count == 3
+        && let Some(object) = result.as_object_mut()
+    {
+        let warning = "This is the third time in a row you read these lines. Use what you have.";
+        object.insert("_warning".to_owned(), json!(warning));
+    }
+    files.state.was_read(&call.task, page, stamp);
+    answer::done(&result)
+}
+
+fn blocked(given: &str, count: u32) -> Outcome {
+    answer::failed(&json!({
+        "error": "BLOCKED: you have read exactly these lines several times and they have not changed. Use what you have, or go on with something else.",
+        "path": given,
+        "already_read": count,
+    }))
+}
+
+fn load(given: &str, path: &Path) -> Result<(String, u64), Outcome> {
+    let unreadable = |error: std::io::Error| Outcome::failed(format!("cannot read {given}: {error}"));
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_found(given, path)),
+        Err(error) => return Err(unreadable(error)),
+    };
+    if meta.is_dir() {
+        let words = format!("{given} is a folder; use search_files with target files to list it");
+        return Err(Outcome::failed(words));
+    }
+    if !meta.is_file() {
+        return Err(Outcome::failed(format!("{given} is not a regular file")));
+    }
+    if meta.len() > MOST_BYTES {
+        let size = meta.len();
+        let words = format!("{given} has {size} bytes, too many to read; search it with search_files");
+        return Err(Outcome::failed(words));
+    }
+    let mut bytes = Vec::new();
+    // The file may grow while it is read.
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+    if looks_binary(&bytes) {
+        return Err(answer::failed(&json!({
+            "content": "", "total_lines": 0, "file_size": meta.len(), "truncated": false, "is_binary": true,
+            "is_image": false, "error": format!("Binary file: {given} is not a text file; use the terminal for it"),
+        })));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok((text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned(), meta.len()))
+}
+
+fn looks_binary(bytes: &[u8]) -> bool {
+    let sample = String::from_utf8_lossy(bytes.get(..SAMPLE_BYTES).unwrap_or(bytes));
+    let sample = head(&sample, SAMPLE_CHARS);
+    let odd = sample.chars().filter(|c| *c < ' ' && !matches!(c, '\n' | '\r' | '\t')).count();
+    odd * 10 > sample.chars().count() * 3
+}
+
+fn not_found(given: &str, path: &Path) -> Outcome {
+    let mut result = json!({"error": format!("File not found: {given}")});
+    let similar = similar_files(path);
+    if !similar.is_empty()
+        && let Some(object) = result.as_object_mut()
+    {
+        object.insert("similar_files".to_owned(), json!(similar));
+    }
+    answer::failed(&result)
+}
+
+fn show(files: &Files, content: &str, size: u64, page: &Page) -> Value {
     let total = content.matches('\n').count();
-    let numbered: Vec<String> = content
-        .lines()
-        .enumerate()
-        .skip(offset - 1)
-        .take(limit)
-        .map(|(at, line)| {
-            let kept = head(line, MOST_LINE_CHARS);
-            let cut = if kept.len() < line.len() { "... [truncated]" } else { "" };
-            format!("{:>6}|{kept}{cut}", at + 1)
-        })
-        .collect();
-    let last = offset.saturating_add(limit).saturating_sub(1);
-    let truncated = total > last;
-    let what = Redaction { assignments: Assignments::ConfigStyle, phone_numbers: PhoneNumbers::Keep };
+    let lines = content.lines().count();
+    let mut shown = String::new();
+    let mut chars = 0;
+    let mut last = page.offset - 1;
+    let mut cut = Cut::None;
+    for (at, line) in content.lines().enumerate().skip(page.offset - 1).take(page.limit) {
+        let kept = head(line, MOST_LINE_CHARS);
+        let mark = if kept.len() < line.len() { "... [truncated]" } else { "" };
+        let numbered = match files.options.gutter {
+            Gutter::Wide => format!("{:>6}|{kept}{mark}", at + 1),
+            Gutter::Compact => format!("{}|{kept}{mark}", at + 1),
+        };
+        let length = numbered.chars().count() + 1;
+        if chars + length > files.options.read_chars && chars > 0 {
+            cut = Cut::ByLength;
+            break;
+        }
+        if chars > 0 {
+            shown.push('\n');
+        }
+        chars += length;
+        shown.push_str(&numbered);
+        last = at + 1;
+    }
+    let truncated = cut == Cut::ByLength || (lines > last && last >= page.offset);
     let mut result = json!({
-        "content": redact(&numbered.join("\n"), what),
+        "content": files.masked(shown),
         "total_lines": total,
         "file_size": size,
         "truncated": truncated,
         "is_binary": false,
         "is_image": false,
     });
-    if truncated && let Some(object) = result.as_object_mut() {
-        let hint = format!("Lines {offset} to {last} of {total}. Go on with offset={}.", last + 1);
+    let Some(object) = result.as_object_mut() else { return result };
+    if cut == Cut::ByLength {
+        object.insert("truncated_by".to_owned(), json!("bytes"));
+        object.insert("next_offset".to_owned(), json!(last + 1));
+    }
+    if truncated {
+        let hint = format!("Lines {} to {last} of {lines}. Go on with offset={}.", page.offset, last + 1);
         object.insert("hint".to_owned(), json!(hint));
+        if size > LARGE_BYTES && page.limit > LARGE_PAGE {
+            let hint = "This file is large: find the lines you need with search_files and read only those.";
+            object.insert("_hint".to_owned(), json!(hint));
+        }
     }
     result
 }
 
-/// Names in the same folder that the model may have meant.
-fn not_found(given: &str, path: &Path) -> Outcome {
-    let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
-    let stem = wanted.split('.').next().unwrap_or_default();
-    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    let mut similar: Vec<String> = entries
-        .take(200)
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| {
-            let name = name.to_lowercase();
-            name == wanted || (!stem.is_empty() && (name.starts_with(stem) || name.contains(&wanted)))
-        })
-        .collect();
-    similar.sort();
-    similar.truncate(MOST_SIMILAR);
-    let mut outcome = Outcome::failed(format!("File not found: {given}"));
-    if !similar.is_empty() {
-        outcome.content =
-            json!({"error": format!("File not found: {given}"), "similar_files": similar}).to_string();
-    }
-    outcome
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    None,
+    ByLength,
 }

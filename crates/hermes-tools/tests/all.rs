@@ -4,6 +4,13 @@
 mod all {
     pub(crate) mod support;
 
+    mod checkpoint;
+    mod clarify;
+    mod patch;
     mod read_file;
+    mod registry;
     mod search_files;
+    mod session_search;
+    mod todo;
+    mod write_file;
 }

@@ -35,13 +35,15 @@ pub use id::{
 pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};
 pub use port::{
-    Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Environment, Finished, Frontend, Intake,
-    Job, Model, RunError, SideModel, Spawn, Tool, ToolContext,
+    Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Environment, ExternalMemory, Finished,
+    Frontend, Hooks, Intake, Job, Model, RunError, SideModel, Spawn, Tool, ToolContext,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw::{Fields, Raw};
 pub use secret::Secret;
-pub use tool::{Beside, Call, Danger, Manner, Occasion, Outcome, OutcomeStatus, ToolSpec, Verdict, Work};
+pub use tool::{
+    Beside, Call, Danger, Manner, Occasion, Outcome, OutcomeStatus, ResultSize, ToolSpec, Verdict, Work,
+};
 pub use turn::{Turn, TurnState};
 pub use usage::{Cost, CostStatus, SpendingCap, Usage};
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::envelope::{Envelope, Place, Receipt, Reply};
 use crate::event::{Answer, Event, Question};
-use crate::id::TaskId;
+use crate::id::{SessionId, TaskId};
+use crate::message::Message;
 use crate::model::{Completion, Delta, ModelError, Request};
 use crate::tool::{Call, Manner, Occasion, Outcome, ToolSpec};
 use crate::{BoxFuture, Cancel, Deadline};
@@ -169,4 +170,76 @@ pub struct Job {
 /// Sends to a chat by name, for the scheduler and the `send_message` tool.
 pub trait Courier: Send + Sync {
     fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+}
+
+/// Another memory beside the files of the home. At most one is active; none of its failures reaches a turn.
+pub trait ExternalMemory: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// A fixed text for the prompt.
+    fn prompt_block(&self) -> Option<String> {
+        None
+    }
+
+    /// Tools it offers.
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
+    }
+
+    /// What it knows about the words of a new turn.
+    fn recall<'a>(&'a self, words: &'a str) -> BoxFuture<'a, Option<String>>;
+
+    /// Takes in what was said in a turn that ended well.
+    fn keep_turn<'a>(&'a self, user: &'a str, assistant: &'a str) -> BoxFuture<'a, ()>;
+
+    /// Looks at messages that are about to be summarised; what it answers goes into the summary's material.
+    fn before_compression<'a>(&'a self, messages: &'a [Message]) -> BoxFuture<'a, Option<String>> {
+        let _ = messages;
+        Box::pin(std::future::ready(None))
+    }
+
+    /// The agent changed its own memory with these arguments.
+    fn memory_changed(&self, arguments: &serde_json::Map<String, serde_json::Value>) {
+        let _ = arguments;
+    }
+
+    /// The conversation goes on under another id.
+    fn session_changed(&self, from: &SessionId, to: &SessionId) {
+        let _ = (from, to);
+    }
+
+    fn session_ended(&self, session: &SessionId) {
+        let _ = session;
+    }
+}
+
+/// What others want to do at the steps of a turn. A failing hook is its own business.
+pub trait Hooks: Send + Sync {
+    fn session_started(&self, session: &SessionId) {
+        let _ = session;
+    }
+
+    /// Before a turn's first model call; the answer is added to the system text of this turn only.
+    fn before_turn<'a>(&'a self, session: &'a SessionId, words: &'a str) -> BoxFuture<'a, Option<String>> {
+        let _ = (session, words);
+        Box::pin(std::future::ready(None))
+    }
+
+    /// Before a tool runs; an answer keeps it from running and is what the model reads instead.
+    fn before_tool<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Option<String>> {
+        let _ = call;
+        Box::pin(std::future::ready(None))
+    }
+
+    fn after_tool(&self, call: &Call, outcome: &Outcome) {
+        let _ = (call, outcome);
+    }
+
+    fn after_turn(&self, session: &SessionId, answer: Option<&str>) {
+        let _ = (session, answer);
+    }
+
+    fn session_ended(&self, session: &SessionId) {
+        let _ = session;
+    }
 }

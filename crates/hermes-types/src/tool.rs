@@ -36,6 +36,17 @@ pub struct Manner {
     /// The file it reads or writes, as the model wrote it; calls on the same path or one inside the other take turns.
     pub path: Option<String>,
     pub work: Work,
+    pub size: ResultSize,
+}
+
+/// What is done about a long result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultSize {
+    /// Beyond its bound the rest is kept on disk and the model is told where.
+    #[default]
+    Bounded,
+    /// The tool bounds it itself; keeping it on disk would only be read the same way again.
+    AsIs,
 }
 
 /// Whether a call may run while others of the same answer run.

@@ -5,15 +5,18 @@ use clap_complete::Shell;
 
 /// A personal AI agent in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "hermes", version = long_version(), disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(name = "hermes", display_name = "Hermes Agent", version = VERSION, disable_help_subcommand = true)]
 pub(crate) struct Cli {
+    /// Without a command, `chat` is meant, and its flags are understood here too
+    #[command(flatten)]
+    pub(crate) chat: ChatArguments,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Ask something
+    /// Talk, or ask one thing
     Chat(ChatArguments),
     /// Show which model answers, or choose another
     Model {
@@ -30,6 +33,23 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// What was used: sessions, tokens, money, tools, times of day
+    Insights {
+        /// How far back
+        #[arg(long, default_value_t = 30)]
+        days: u32,
+        /// Only this source
+        #[arg(long)]
+        source: Option<String>,
+    },
+    /// How large the prompt is, by layer and tool
+    PromptSize {
+        #[arg(long, default_value = "cli")]
+        platform: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Check, copy and repair the database
     Db {
         #[command(subcommand)]
@@ -41,26 +61,96 @@ pub(crate) enum Command {
     Version,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
 pub(crate) struct ChatArguments {
-    /// The question; without it, standard input is read
+    /// Ask this and end; without it, a chat begins, or standard input is the question
     #[arg(short, long)]
     pub(crate) query: Option<String>,
+    /// Ask this, print only the answer, and allow every command
+    #[arg(short = 'z', long, conflicts_with = "query")]
+    pub(crate) oneshot: Option<String>,
+    /// With --oneshot: write what was used to this file, as JSON
+    #[arg(long, requires = "oneshot")]
+    pub(crate) usage_file: Option<std::path::PathBuf>,
     /// The model, also as provider:model
     #[arg(short, long)]
     pub(crate) model: Option<String>,
     /// The provider, or the name of an endpoint of your own
     #[arg(long)]
     pub(crate) provider: Option<String>,
+    /// Toolsets to use, separated by commas; `all` is every one
+    #[arg(short, long)]
+    pub(crate) toolsets: Option<String>,
     /// Print the answer and nothing else
     #[arg(short = 'Q', long)]
     pub(crate) quiet: bool,
-    /// The most calls to the model in this turn
-    #[arg(long)]
-    pub(crate) max_turns: Option<usize>,
-    /// Go on with this session, by its id or title
+    /// Show arguments and results of tools
     #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Go on with this session, by its id or title
+    #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
+    /// Go on with the newest session, or with the one of this name
+    #[arg(short, long = "continue", value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) go_on: Option<String>,
+    /// Run dangerous commands without asking
+    #[arg(long)]
+    pub(crate) yolo: bool,
+    /// Tell the model the session's id
+    #[arg(long)]
+    pub(crate) pass_session_id: bool,
+    /// Keep copies of files before they are changed, whatever the configuration says
+    #[arg(long)]
+    pub(crate) checkpoints: bool,
+    /// What the session is listed under
+    #[arg(long, value_name = "TAG")]
+    pub(crate) source: Option<String>,
+    /// The most calls to the model in a turn
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<usize>,
+    /// Load no context files, no memory and no skills
+    #[arg(long)]
+    pub(crate) ignore_rules: bool,
+    /// List the tools, and which toolset each belongs to
+    #[arg(long)]
+    pub(crate) list_tools: bool,
+    /// List the toolsets
+    #[arg(long)]
+    pub(crate) list_toolsets: bool,
+    /// Understood for compatibility; there is one interface
+    #[arg(long, hide = true)]
+    pub(crate) cli: bool,
+    #[arg(long, hide = true)]
+    pub(crate) tui: bool,
+}
+
+impl ChatArguments {
+    /// Flags given before and after `chat`; those after it win.
+    pub(crate) fn over(self, before: Self) -> Self {
+        Self {
+            query: self.query.or(before.query),
+            oneshot: self.oneshot.or(before.oneshot),
+            usage_file: self.usage_file.or(before.usage_file),
+            model: self.model.or(before.model),
+            provider: self.provider.or(before.provider),
+            toolsets: self.toolsets.or(before.toolsets),
+            quiet: self.quiet || before.quiet,
+            verbose: self.verbose || before.verbose,
+            resume: self.resume.or(before.resume),
+            go_on: self.go_on.or(before.go_on),
+            yolo: self.yolo || before.yolo,
+            pass_session_id: self.pass_session_id || before.pass_session_id,
+            checkpoints: self.checkpoints || before.checkpoints,
+            source: self.source.or(before.source),
+            max_turns: self.max_turns.or(before.max_turns),
+            ignore_rules: self.ignore_rules || before.ignore_rules,
+            list_tools: self.list_tools || before.list_tools,
+            list_toolsets: self.list_toolsets || before.list_toolsets,
+            cli: self.cli || before.cli,
+            tui: self.tui || before.tui,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,12 +243,16 @@ pub(crate) enum DbCommand {
     Repair,
 }
 
+const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+/// What `version` and `--version` print.
 pub(crate) fn version() -> String {
-    format!("Hermes Agent v{}", long_version())
+    format!("Hermes Agent {VERSION}")
 }
 
-fn long_version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
+/// Whether a word is one of the commands.
+pub(crate) fn is_command(word: &str) -> bool {
+    Cli::command().get_subcommands().any(|command| command.get_name() == word)
 }
 
 pub(crate) fn completion(shell: Shell) -> String {

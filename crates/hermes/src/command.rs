@@ -3,5 +3,7 @@
 pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod database;
+pub(crate) mod insights;
 pub(crate) mod model;
+pub(crate) mod prompt_size;
 pub(crate) mod sessions;

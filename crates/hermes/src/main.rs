@@ -2,10 +2,12 @@
 //!
 //! Nothing here decides anything a library could decide. Only `output` prints.
 
+mod argv;
 mod cli;
 mod command;
 mod context;
 mod output;
+mod wiring;
 
 use std::process::ExitCode;
 
@@ -16,7 +18,7 @@ use context::Context;
 use output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(argv::joined(std::env::args_os(), cli::is_command));
     let output = Output::new();
     let done = Context::open().and_then(|context| run(cli, &context, &output));
     match done {
@@ -42,11 +44,16 @@ fn describe(error: &anyhow::Error) -> String {
 }
 
 fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode> {
-    match cli.command {
-        Command::Chat(arguments) => command::chat::run(&arguments, context, output),
+    let Some(command) = cli.command else { return command::chat::run(&cli.chat, context, output) };
+    match command {
+        Command::Chat(arguments) => command::chat::run(&arguments.over(cli.chat), context, output),
         Command::Model { name } => command::model::run(name.as_deref(), context, output),
         Command::Config { command } => command::config::run(command, context, output),
         Command::Sessions { command } => command::sessions::run(command, context, output),
+        Command::Insights { days, source } => command::insights::run(days, source, context, output),
+        Command::PromptSize { platform, json } => {
+            command::prompt_size::run(&cli.chat, &platform, json, context, output)
+        }
         Command::Db { command } => command::database::run(command, context, output),
         Command::Completion { shell } => {
             output.text(&cli::completion(shell));

@@ -1,22 +1,11 @@
+//! The loop: what is asked, what is stored, what the user gets.
+
 use hermes_store::Span;
-use hermes_types::{FinishReason, Message, ModelError, Timestamp, ToolCall, TurnState};
+use hermes_types::{
+    Beside, FinishReason, Manner, Message, ModelError, Outcome, Timestamp, ToolCall, TurnState, Work,
+};
 
-use super::support::{Bench, Said, Watcher};
-
-#[expect(clippy::unnecessary_wraps, reason = "a script is made of answers and errors")]
-fn calling(calls: &[(&str, &str)]) -> Said {
-    let calls = calls.iter().map(|(name, arguments)| ToolCall::new(None, *name, *arguments)).collect();
-    Ok(Message::assistant("").with_calls(calls))
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "a script is made of answers and errors")]
-fn said(text: &str) -> Said {
-    Ok(Message::assistant(text))
-}
-
-fn pairs(rows: &[(String, String)]) -> Vec<(&str, &str)> {
-    rows.iter().map(|(role, text)| (role.as_str(), text.as_str())).collect()
-}
+use super::support::{Bench, Scripted, Watcher, calling, finished, pairs, said, texts};
 
 #[tokio::test]
 async fn a_turn_with_a_tool_is_stored_step_by_step() {
@@ -42,48 +31,222 @@ async fn a_turn_with_a_tool_is_stored_step_by_step() {
     assert_eq!(pairs(&stored), expected);
     assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
     let asked = bench.model.asked.lock().unwrap();
-    assert_eq!(
-        (asked[0].system.as_str(), asked[0].messages.len(), asked[1].messages.len()),
-        ("be brief", 1, 3)
-    );
+    assert_eq!((asked[0].messages.len(), asked[1].messages.len()), (1, 3));
     assert_eq!(asked[0].tools[0].name, "echo_back");
 }
 
 #[tokio::test]
-async fn every_call_gets_one_answer_in_order() {
-    let calls = calling(&[
-        ("Echo-Back", r#"{"n":1}"#),
-        ("nonsense", "{}"),
-        ("echo_back", "{broken"),
-        ("echo_back", ""),
+async fn names_written_a_little_differently_are_understood() {
+    let bench = Bench::new([
+        calling(&[("Echo-Back", r#"{"n":1}"#)]),
+        calling(&[("echoback", r#"{"n":2}"#)]),
+        calling(&[("echo_back", "")]),
+        said("ok"),
     ]);
-    let bench = Bench::new([calls, said("ok")]);
     bench.run(&Watcher::default()).await;
     let stored = bench.stored().await;
     let answers: Vec<&str> =
         stored.iter().filter(|(role, _)| role == "tool").map(|(_, text)| text.as_str()).collect();
-    assert_eq!(answers.len(), 4);
-    assert_eq!(answers[0], r#"{"n":1}"#, "a name written a little differently is understood");
-    assert_eq!(answers[1], "Tool 'nonsense' does not exist. Available tools: echo_back");
-    assert!(answers[2].starts_with("Error: Invalid JSON arguments. "), "{}", answers[2]);
-    assert_eq!(answers[3], "{}");
+    assert_eq!(answers, [r#"{"n":1}"#, r#"{"n":2}"#, "{}"]);
+}
+
+#[tokio::test]
+async fn an_unknown_name_runs_nothing_and_every_call_is_answered() {
+    let bench = Bench::new([calling(&[("nonsense", "{}"), ("echo_back", "{}")]), said("ok")]);
+    bench.run(&Watcher::default()).await;
+    let stored = bench.stored().await;
+    assert_eq!(stored[2].1, "Tool 'nonsense' does not exist. Available tools: echo_back");
+    assert!(stored[3].1.starts_with("Skipped: another call"), "{}", stored[3].1);
+}
+
+#[tokio::test]
+async fn the_third_unknown_name_in_a_row_ends_the_turn() {
+    let bench = Bench::new((0..3).map(|_| calling(&[("nonsense", "{}")])));
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!(result.error.as_deref(), Some("Model generated invalid tool call: nonsense"));
+    assert!(result.partial && !result.completed());
+}
+
+#[tokio::test]
+async fn broken_arguments_are_asked_for_again_twice_in_silence() {
+    let broken = || calling(&[("echo_back", "{broken"), ("echo_back", "{}")]);
+    let bench = Bench::new([broken(), broken(), broken(), said("ok")]);
+    bench.run(&Watcher::default()).await;
+    let stored = bench.stored().await;
+    assert_eq!(stored.len(), 5, "only the third attempt is stored: {stored:?}");
+    assert!(stored[2].1.starts_with("Error: Invalid JSON arguments. "), "{}", stored[2].1);
+    assert_eq!(stored[3].1, "Skipped: other tool call in this response had invalid JSON.");
+}
+
+#[tokio::test]
+async fn equal_calls_run_once_and_only_three_delegations() {
+    let calls: Vec<(&str, String)> = (0..5).map(|n| ("delegate_task", format!("{{\"n\":{n}}}"))).collect();
+    let mut calls: Vec<(&str, &str)> =
+        calls.iter().map(|(name, arguments)| (*name, arguments.as_str())).collect();
+    calls.extend([("echo_back", "{}"), ("echo_back", "{}")]);
+    let bench = Bench::new([calling(&calls), said("ok")])
+        .tool(Scripted::new("delegate_task", |_| Outcome::done("sent")));
+    bench.run(&Watcher::default()).await;
+    let answered = bench.stored().await.iter().filter(|(role, _)| role == "tool").count();
+    assert_eq!(answered, 4);
+    assert_eq!(bench.asked(1).messages[1].tool_calls.len(), 4, "dropped calls are not in the history either");
 }
 
 #[tokio::test]
 async fn a_call_that_was_cut_off_is_not_run() {
-    let Ok(mut message) = calling(&[("echo_back", r#"{"a":1}"#)]) else { unreachable!() };
-    message.finish_reason = Some(FinishReason::Length);
-    let bench = Bench::new([Ok(message), said("ok")]);
+    let cut = || finished(calling(&[("echo_back", r#"{"a":1}"#)]), FinishReason::Length);
+    let bench = Bench::new([cut(), said("ok")]);
     bench.run(&Watcher::default()).await;
-    assert!(bench.stored().await[2].1.contains("was not run"));
+    assert_eq!(pairs(&bench.stored().await), [("user", "hello"), ("assistant", "ok")]);
+    assert_eq!(bench.asked(1).max_tokens, Some(2048), "the second request may be longer");
+
+    let bench = Bench::new((0..9).map(|_| cut()));
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!(result.error.as_deref(), Some("First response truncated due to output length limit"));
+    assert_eq!((result.state, bench.calls()), (TurnState::Failed, 5));
 }
 
 #[tokio::test]
-async fn a_long_result_is_bounded_and_says_so() {
+async fn a_text_that_was_cut_off_is_continued_and_put_together() {
+    let cut = |text: &str| finished(said(text), FinishReason::Length);
+    let bench = Bench::new([cut("one "), cut("two "), said("three")]);
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!(result.response.as_deref(), Some("one two three"));
+    assert!(bench.asked(1).messages.last().unwrap().content.text().starts_with("[System: "));
+
+    let bench = Bench::new((0..9).map(|_| cut("more ")));
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!(result.error.as_deref(), Some("Response remained truncated after 3 continuation attempts"));
+    assert!(result.partial && bench.calls() == 3);
+}
+
+#[tokio::test]
+async fn thinking_without_an_answer_ends_at_once() {
+    let bench = Bench::new([finished(said("<think>and on and on"), FinishReason::Length)]);
+    let result = bench.run(&Watcher::default()).await;
+    assert!(result.response.unwrap().contains("reasoning_effort"));
+    assert!(result.partial && bench.calls() == 1);
+}
+
+#[tokio::test]
+async fn nothing_to_read_is_asked_for_again_and_thought_is_the_last_resort() {
+    let empty = || said("<think>hm</think>");
+    let bench = Bench::new([empty(), empty(), said("there")]);
+    assert_eq!(bench.run(&Watcher::default()).await.response.as_deref(), Some("there"));
+    assert_eq!(bench.stored().await.len(), 2, "the empty ones are not stored");
+
+    let bench = Bench::new([empty(), empty(), empty()]);
+    assert_eq!(bench.run(&Watcher::default()).await.response.as_deref(), Some("hm"));
+
+    let bench = Bench::new([said(""), said(""), said("")]);
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!(
+        result.error.as_deref(),
+        Some("Model generated only think blocks with no actual response after 3 retries")
+    );
+}
+
+#[tokio::test]
+async fn what_was_said_beside_a_call_may_have_been_the_answer() {
+    let Ok(mut message) = calling(&[("echo_back", "{}")]) else { unreachable!() };
+    message.content = "All is well.".into();
+    let bench = Bench::new([Ok(message), said("")]);
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!((result.response.as_deref(), result.previewed), (Some("All is well."), true));
+}
+
+#[tokio::test]
+async fn an_open_scratchpad_is_thrown_away() {
+    let open = || said("<REASONING_SCRATCHPAD>never closed");
+    let bench = Bench::new([open(), said("fine")]);
+    assert_eq!(bench.run(&Watcher::default()).await.response.as_deref(), Some("fine"));
+    let bench = Bench::new([open(), open(), open()]);
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!(result.error.as_deref(), Some("Incomplete REASONING_SCRATCHPAD after 2 retries"));
+}
+
+#[tokio::test]
+async fn a_long_result_is_kept_on_disk_and_can_be_read_there() {
     let bench = Bench::new([calling(&[("echo_back", r#"{"times":20000}"#)]), said("ok")]);
     bench.run(&Watcher::default()).await;
     let result = &bench.stored().await[2].1;
-    assert!(result.ends_with("[Truncated: tool response was 300000 chars, exceeding the 100000 char limit]"));
+    assert!(result.starts_with("<persisted-output>") && result.contains("300,000 chars"), "{result}");
+    let path = result.split("saved whole to ").nth(1).unwrap().lines().next().unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap().len(), 300_000);
+}
+
+#[tokio::test]
+async fn results_come_in_the_order_of_the_calls() {
+    let together = Manner { beside: Beside::Anything, ..Manner::default() };
+    let bench = Bench::new([calling(&[("a", "{}"), ("b", "{}"), ("c", "{}")]), said("ok")])
+        .tool(Scripted::new("a", |_| Outcome::done("first")).with(together.clone()))
+        .tool(Scripted::new("b", |_| panic!("a broken tool")).with(together.clone()))
+        .tool(Scripted::new("c", |_| Outcome::done("third")).with(together));
+    bench.run(&Watcher::default()).await;
+    let stored = bench.stored().await;
+    assert_eq!((stored[2].1.as_str(), stored[4].1.as_str()), ("first", "third"));
+    assert!(stored[3].1.contains("Tool execution failed: b"), "a tool that panics costs its own answer only");
+}
+
+#[tokio::test]
+async fn scripts_do_not_count_against_the_limit() {
+    let script = Manner { work: Work::Script, ..Manner::default() };
+    let mut answers: Vec<_> = (0..4).map(|_| calling(&[("execute_code", "{}")])).collect();
+    answers.push(said("done"));
+    let bench =
+        Bench::new(answers).tool(Scripted::new("execute_code", |_| Outcome::done("ran")).with(script));
+    let result = bench.run(&Watcher::default()).await;
+    assert_eq!((result.response.as_deref(), result.api_calls), (Some("done"), 5));
+    assert!(!result.completed(), "the number of calls is what it is");
+}
+
+#[tokio::test]
+async fn the_model_is_told_when_its_steps_run_out_and_nothing_of_it_is_stored() {
+    let mut answers: Vec<_> = (0..4).map(|_| calling(&[("echo_back", r#"{"a":1}"#)])).collect();
+    answers.push(said("done"));
+    let bench = Bench::new(answers);
+    bench.run(&Watcher::default()).await;
+    let last = |at: usize| bench.asked(at).messages.last().unwrap().content.text().into_owned();
+    assert!(!last(3).contains("BUDGET"), "{}", last(3));
+    assert!(last(4).contains("[BUDGET: Iteration 4/5. "), "{}", last(4));
+    assert!(bench.stored().await.iter().all(|(_, text)| !text.contains("BUDGET")));
+}
+
+#[tokio::test]
+async fn the_prompt_is_built_once_and_used_byte_for_byte_after() {
+    let bench = Bench::new([said("one"), said("two")]);
+    let mut conversation = bench.conversation();
+    bench.say(&mut conversation, "first").await;
+    std::fs::write(bench.folder.path().join("project/AGENTS.md"), "new rules").unwrap();
+    let mut again = bench.agent.take_up(&"s".into()).await.unwrap().conversation;
+    bench.say(&mut again, "second").await;
+    assert_eq!(bench.asked(0).system, bench.asked(1).system);
+    assert!(bench.asked(0).system.starts_with("You are Hermes Agent"), "{}", bench.asked(0).system);
+    assert_eq!(texts(&bench.asked(1).messages), ["user: first", "assistant: one", "user: second"]);
+}
+
+#[tokio::test]
+async fn an_orphaned_result_and_an_open_call_are_repaired_in_the_copy_only() {
+    let bench = Bench::new([said("ok")]);
+    let mut conversation = bench.conversation();
+    bench.say(&mut conversation, "one").await;
+    let call = ToolCall::new(None, "echo_back", "{}");
+    let rows = [
+        Message::assistant("").with_calls(vec![call]),
+        Message::tool(&ToolCall::new(None, "x", "{}"), "lost"),
+    ];
+    for message in rows {
+        let row = hermes_store::NewMessage::new(message, Timestamp(1.0));
+        bench.agent.store.append(&"s".into(), row).await.unwrap();
+    }
+    let mut again = bench.agent.take_up(&"s".into()).await.unwrap().conversation;
+    bench.script([said("fine")]);
+    bench.say(&mut again, "two").await;
+    let sent = bench.asked(1).messages;
+    let last = texts(&sent);
+    assert_eq!(last.len(), 5, "{last:?}");
+    assert!(last[3].starts_with("tool: [Not started"), "{last:?}");
+    assert!(!last.iter().any(|text| text.contains("lost")), "{last:?}");
 }
 
 #[tokio::test]
@@ -91,7 +254,8 @@ async fn a_model_that_fails_leaves_the_question_in_the_database() {
     let failure = ModelError::GiveUp { message: "HTTP 500: on fire".into(), status: Some(500) };
     let bench = Bench::new([Err(failure.clone())]);
     let result = bench.run(&Watcher::default()).await;
-    assert_eq!((result.state, result.error, result.response), (TurnState::Failed, Some(failure), None));
+    assert_eq!((result.state, result.failure, result.response), (TurnState::Failed, Some(failure), None));
+    assert_eq!(result.error.as_deref(), Some("HTTP 500: on fire"));
     assert_eq!(pairs(&bench.stored().await), [("user", "hello")]);
     assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
 }
@@ -101,16 +265,38 @@ async fn cancelling_ends_the_turn_and_keeps_what_there_is() {
     let bench = Bench::new([calling(&[("echo_back", "{}")]), said("never")]);
     let watcher = Watcher { cancel_at: Some("ToolEnded"), ..Watcher::default() };
     let result = bench.run(&watcher).await;
-    assert_eq!((result.state, result.error), (TurnState::Interrupted, Some(ModelError::Cancelled)));
+    assert_eq!((result.state, result.failure), (TurnState::Interrupted, Some(ModelError::Cancelled)));
     assert_eq!(bench.stored().await.len(), 3, "the call and its answer are kept");
 }
 
 #[tokio::test]
-async fn a_model_that_never_stops_calling_is_stopped() {
-    let bench = Bench::new((0..9).map(|_| calling(&[("echo_back", "{}")])));
+async fn an_interrupt_between_calls_leaves_the_rest_unstarted() {
+    let bench =
+        Bench::new([calling(&[("echo_back", r#"{"n":1}"#), ("echo_back", r#"{"n":2}"#)]), said("never")]);
+    let watcher = Watcher { cancel_at: Some("ToolEnded"), ..Watcher::default() };
+    bench.run(&watcher).await;
+    let stored = bench.stored().await;
+    assert_eq!(stored[3].1, "[Tool execution skipped — echo_back was not started. User sent a new message]");
+}
+
+#[tokio::test]
+async fn an_interrupt_before_the_batch_cancels_all_of_it() {
+    let bench = Bench::new([calling(&[("echo_back", "{}")]), said("never")]);
+    let watcher = Watcher { cancel_at: Some("SegmentEnded"), ..Watcher::default() };
+    bench.run(&watcher).await;
+    let words = "[Tool execution cancelled — echo_back was skipped due to user interrupt]";
+    assert_eq!(bench.stored().await[2].1, words);
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_calling_sums_up_in_the_end() {
+    let mut answers: Vec<_> = (0..5).map(|_| calling(&[("echo_back", "{}")])).collect();
+    answers.push(said("That is how far I came."));
+    let bench = Bench::new(answers);
     let result = bench.run(&Watcher::default()).await;
-    assert_eq!(result.api_calls, 5);
-    assert!(result.response.unwrap().contains("iteration limit"));
+    assert_eq!((result.api_calls, result.completed()), (5, false));
+    assert_eq!(result.response.as_deref(), Some("That is how far I came."));
+    assert!(bench.asked(5).tools.is_empty(), "the summary is asked for without tools");
 }
 
 #[tokio::test]

@@ -21,6 +21,11 @@ fn t41_18_modes_are_private() {
     for folder in ["", "cron", "sessions", "logs", "memories"] {
         assert_eq!(mode(&temp.home.join(folder)), 0o700, "{folder}");
     }
+    let made = temp.home.folder("cache/models").expect("folder");
+    assert_eq!(
+        (made.clone(), mode(&made), mode(&temp.home.join("cache"))),
+        (temp.home.join("cache/models"), 0o700, 0o700)
+    );
     set::set(&temp.home, &env(&[]), "terminal.timeout", "5").expect("set");
     assert_eq!((mode(&temp.home.config()), mode(&temp.home.dotenv())), (0o600, 0o600));
     fs::set_permissions(temp.home.config(), fs::Permissions::from_mode(0o644)).expect("chmod");

@@ -1,13 +1,27 @@
-//! The most a turn may spend, with everything it starts.
+//! The most a turn, a day or a job may spend, asked before each call.
+//!
+//! Counts; remembers nothing beyond its life. What was spent before comes in as a number from whoever keeps the ledger.
+//! Invariant: a call is refused as soon as one of the accounts it is charged to has reached its limit, and the refusal
+//! names the setting that raises it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hermes_config::settings::BudgetSettings;
 use hermes_types::{BoxFuture, Completion, Cost, DeltaSink, Model, ModelError, Request, SpendingCap, Usage};
 
-/// One account for a turn and its children; clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct Budget {
+/// Whose spending an account counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Turn,
+    Day,
+    Job,
+}
+
+/// One limit and what has been spent under it; clones share the count.
+#[derive(Debug, Clone)]
+pub struct Account {
+    scope: Scope,
     cap: SpendingCap,
     spent: Arc<Spent>,
 }
@@ -19,17 +33,37 @@ struct Spent {
     unpriced: AtomicU64,
 }
 
-impl Budget {
-    pub fn new(cap: SpendingCap) -> Self {
-        Self { cap, spent: Arc::default() }
+impl Account {
+    /// Today, of which `spent` has been used already. Good for one day: tomorrow is another account.
+    pub fn day(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
+        Self::begun(Scope::Day, limit_micro_usd, spent_micro_usd)
     }
 
-    /// Whether another call may be made. The words say what was reached and which setting raises it.
-    pub fn check(&self) -> Result<(), ModelError> {
+    /// A scheduled job, whose earlier runs have used `spent` of the limit, as far as they count.
+    pub fn job(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
+        Self::begun(Scope::Job, limit_micro_usd, spent_micro_usd)
+    }
+
+    fn turn(cap: SpendingCap) -> Self {
+        Self { scope: Scope::Turn, cap, spent: Arc::default() }
+    }
+
+    fn begun(scope: Scope, limit: u64, spent: u64) -> Self {
+        let spent = Spent { micro_usd: AtomicU64::new(spent), ..Spent::default() };
+        Self { scope, cap: SpendingCap { micro_usd: Some(limit), tokens: None }, spent: Arc::new(spent) }
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
         let (money, tokens) = (self.micro_usd(), self.spent.tokens.load(Ordering::Relaxed));
         if let Some(cap) = self.cap.micro_usd.filter(|cap| money >= *cap) {
+            let (who, key) = match self.scope {
+                Scope::Turn => ("This turn has", "budget.per_turn_usd"),
+                Scope::Day => ("Today's calls have", "budget.per_day_usd"),
+                Scope::Job => ("This job has", "budget.per_job_usd"),
+            };
+            let its = if self.scope == Scope::Day { "their" } else { "its" };
             return Err(ModelError::Budget(format!(
-                "This turn has spent {} of its limit of {}. Raise `budget.per_turn_usd` to go on.",
+                "{who} spent {} of {its} limit of {}. Raise `{key}` to go on.",
                 dollars(money),
                 dollars(cap)
             )));
@@ -42,7 +76,7 @@ impl Budget {
         Ok(())
     }
 
-    pub fn charge(&self, usage: Usage, cost: Cost) {
+    fn charge(&self, usage: Usage, cost: Cost) {
         self.spent.tokens.fetch_add(usage.total(), Ordering::Relaxed);
         match cost.micro_usd {
             Some(amount) => self.spent.micro_usd.fetch_add(amount, Ordering::Relaxed),
@@ -50,14 +84,91 @@ impl Budget {
         };
     }
 
+    /// With what had been spent before.
     pub fn micro_usd(&self) -> u64 {
         self.spent.micro_usd.load(Ordering::Relaxed)
+    }
+}
+
+/// The accounts a turn and its children are charged to; clones share them.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    turn: Account,
+    /// Accounts that outlive the turn.
+    others: Vec<Account>,
+}
+
+/// What the ledger says was spent before this turn, in millionths of a dollar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpentBefore {
+    pub today: u64,
+    /// Absent when the turn belongs to no job.
+    pub by_job: Option<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(SpendingCap::default())
+    }
+}
+
+impl Budget {
+    /// A limit for one turn.
+    pub fn new(cap: SpendingCap) -> Self {
+        Self { turn: Account::turn(cap), others: Vec::new() }
+    }
+
+    /// Everything the user limited.
+    pub fn configured(settings: &BudgetSettings, before: SpentBefore) -> Self {
+        let turn = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens: None };
+        let day = settings.per_day_usd.and_then(micro_usd).map(|limit| Account::day(limit, before.today));
+        let job = settings.per_job_usd.and_then(micro_usd).zip(before.by_job);
+        let mut budget = Self::new(turn);
+        budget.others.extend(day);
+        budget.others.extend(job.map(|(limit, spent)| Account::job(limit, spent)));
+        budget
+    }
+
+    /// Charges a further account too, which other turns may share.
+    #[must_use]
+    pub fn with(mut self, account: Account) -> Self {
+        self.others.push(account);
+        self
+    }
+
+    /// Whether another call may be made. The words say what was reached and which setting raises it.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.accounts().try_for_each(Account::check)
+    }
+
+    pub fn charge(&self, usage: Usage, cost: Cost) {
+        self.accounts().for_each(|account| account.charge(usage, cost));
+    }
+
+    /// What this turn has spent.
+    pub fn micro_usd(&self) -> u64 {
+        self.turn.micro_usd()
+    }
+
+    /// The turn's own limits, as they are written down with it.
+    pub fn turn_cap(&self) -> SpendingCap {
+        self.turn.cap
     }
 
     /// Calls whose price is not known; a limit in dollars cannot see them.
     pub fn unpriced_calls(&self) -> u64 {
-        self.spent.unpriced.load(Ordering::Relaxed)
+        self.turn.spent.unpriced.load(Ordering::Relaxed)
     }
+
+    fn accounts(&self) -> impl Iterator<Item = &Account> {
+        std::iter::once(&self.turn).chain(&self.others)
+    }
+}
+
+/// Dollars of a setting in millionths; what is not an amount sets no limit.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a sum people pay")]
+fn micro_usd(dollars: f64) -> Option<u64> {
+    (dollars.is_finite() && (0.0..1e9).contains(&dollars)).then_some((dollars * 1e6).round() as u64)
 }
 
 fn dollars(micro_usd: u64) -> String {
@@ -103,6 +214,13 @@ mod tests {
 
     use super::*;
 
+    const A_DOLLAR: Cost = Cost { micro_usd: Some(1_000_000), status: CostStatus::Estimated };
+
+    #[track_caller]
+    fn refusal(budget: &Budget) -> String {
+        budget.check().unwrap_err().to_string()
+    }
+
     #[test]
     fn a_limit_is_shared_by_the_whole_tree() {
         let parent = Budget::new(SpendingCap { micro_usd: Some(2_500_000), tokens: None });
@@ -111,9 +229,8 @@ mod tests {
         child.charge(Usage::default(), cost);
         assert_eq!(parent.check(), Ok(()));
         parent.charge(Usage::default(), cost);
-        let refusal = child.check().unwrap_err();
         assert_eq!(
-            refusal.to_string(),
+            refusal(&child),
             "This turn has spent $2.6000 of its limit of $2.5000. Raise `budget.per_turn_usd` to go on."
         );
     }
@@ -123,6 +240,38 @@ mod tests {
         let budget = Budget::new(SpendingCap { micro_usd: Some(1), tokens: Some(100) });
         budget.charge(Usage { input: 90, output: 10, ..Usage::default() }, Cost::UNKNOWN);
         assert_eq!(budget.unpriced_calls(), 1);
-        assert!(budget.check().unwrap_err().to_string().contains("100 of its limit of 100 tokens"));
+        assert!(refusal(&budget).contains("100 of its limit of 100 tokens"));
+    }
+
+    #[test]
+    fn days_and_jobs_begin_with_what_was_spent() {
+        let settings = BudgetSettings { per_turn_usd: None, per_day_usd: Some(5.0), per_job_usd: Some(2.0) };
+        let day = Budget::configured(&settings, SpentBefore { today: 4_000_000, by_job: None });
+        assert_eq!(day.check(), Ok(()));
+        day.charge(Usage::default(), A_DOLLAR);
+        assert_eq!(
+            refusal(&day),
+            "Today's calls have spent $5.0000 of their limit of $5.0000. Raise `budget.per_day_usd` to go on."
+        );
+        assert_eq!(day.micro_usd(), 1_000_000);
+        let job = Budget::configured(&settings, SpentBefore { today: 0, by_job: Some(2_000_000) });
+        assert_eq!(
+            refusal(&job),
+            "This job has spent $2.0000 of its limit of $2.0000. Raise `budget.per_job_usd` to go on."
+        );
+        let none = BudgetSettings { per_turn_usd: None, per_day_usd: None, per_job_usd: Some(f64::NAN) };
+        let free = Budget::configured(&none, SpentBefore { today: u64::MAX, by_job: Some(u64::MAX) });
+        assert_eq!(free.check(), Ok(()));
+    }
+
+    #[test]
+    fn turns_share_an_account() {
+        let today = Account::day(1_500_000, 0);
+        let turns = [Budget::default().with(today.clone()), Budget::default().with(today.clone())];
+        turns[0].charge(Usage::default(), A_DOLLAR);
+        assert_eq!(turns[1].check(), Ok(()));
+        turns[1].charge(Usage::default(), A_DOLLAR);
+        assert!(turns[0].check().is_err() && turns[1].check().is_err());
+        assert_eq!((today.micro_usd(), turns[0].micro_usd()), (2_000_000, 1_000_000));
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Invariant: no credential is in a dump. The key is masked, and a key the provider repeated is blotted out with it.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hermes_config::write;
 use hermes_types::{Secret, Timestamp, random_hex};
@@ -16,6 +18,22 @@ pub struct Dumps {
     /// The home's `sessions` folder.
     pub folder: PathBuf,
     pub extent: Extent,
+}
+
+/// Whoever shows what is written down. Only the binary prints, so it hands this in.
+#[derive(Clone)]
+pub struct Echo(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Echo {
+    pub fn new(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(show))
+    }
+}
+
+impl fmt::Debug for Echo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Echo")
+    }
 }
 
 /// Which requests are written down.
@@ -56,8 +74,8 @@ pub(super) struct Dumped<'a> {
 }
 
 impl Dumps {
-    /// Writes one file. Failing to is logged and never stands in a turn's way.
-    pub(super) fn write(&self, occasion: Occasion, dumped: &Dumped<'_>, now: Timestamp) {
+    /// Writes one file and gives what is in it. Failing to is logged and never stands in a turn's way.
+    pub(super) fn write(&self, occasion: Occasion, dumped: &Dumped<'_>, now: Timestamp) -> String {
         let session = dumped.session.unwrap_or("none");
         let safe: String =
             session.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect();
@@ -66,6 +84,7 @@ impl Dumps {
         if let Err(error) = write::replace(&self.folder.join(name), text.as_bytes()) {
             tracing::warn!(%error, "a request could not be written down");
         }
+        text
     }
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use hermes_types::{BoxFuture, Cancel, Secret};
 
+use super::learnt::Learnt;
+use crate::context_window::Origin;
 use crate::price::Prices;
-use crate::wire::{Cause, WireOptions};
+use crate::wire::{Cause, Failure, WireOptions};
 
 /// A model at a provider.
 #[derive(Debug, Clone)]
@@ -18,8 +20,23 @@ pub struct Endpoint {
     pub credentials: Arc<dyn Credentials>,
     /// The window as configured or learnt; a guess by family otherwise.
     pub context_window: u64,
+    pub window_origin: Origin,
     /// Prices from the provider's own list, where it has one.
     pub prices: Option<Prices>,
+    /// What has been found out since; shared by clones, and newer than the fields above.
+    pub learnt: Arc<Learnt>,
+}
+
+impl Endpoint {
+    /// The window as it is known by now.
+    pub fn window(&self) -> u64 {
+        self.learnt.window().unwrap_or(self.context_window)
+    }
+
+    /// The prices as they are known by now.
+    pub fn current_prices(&self) -> Option<Prices> {
+        self.learnt.prices().or(self.prices)
+    }
 }
 
 /// Where keys come from. The only thing that knows how to renew or change one.
@@ -31,11 +48,33 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>>;
 
     /// The provider refused for this key alone: go on with another. `false` when there is none.
-    fn rotate(&self, cause: Cause, after: Option<Duration>) -> bool;
+    fn rotate(&self, refusal: &Refusal) -> bool;
 
     fn can_renew(&self) -> bool;
 
     fn has_another(&self) -> bool;
+}
+
+/// Why a key was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub cause: Cause,
+    /// When the provider says it is good again.
+    pub after: Option<Duration>,
+    /// The provider's word for a key that will never be good again, such as `token_revoked`.
+    pub final_word: Option<&'static str>,
+    /// What it said, fit to be shown.
+    pub message: String,
+}
+
+impl Refusal {
+    pub fn new(cause: Cause, after: Option<Duration>) -> Self {
+        Self { cause, after, final_word: None, message: String::new() }
+    }
+
+    pub(crate) fn read(cause: Cause, after: Option<Duration>, failure: &Failure) -> Self {
+        Self { final_word: failure.final_word(), message: failure.summary(), ..Self::new(cause, after) }
+    }
 }
 
 /// A credential in the form a request shows it.
@@ -79,7 +118,7 @@ impl Credentials for FixedKey {
         Box::pin(std::future::ready(Err(Unavailable(words))))
     }
 
-    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+    fn rotate(&self, _: &Refusal) -> bool {
         false
     }
 

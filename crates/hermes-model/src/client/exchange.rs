@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_net::header::HeaderName;
 use hermes_net::{Client, Error as NetError, Method, Response, StatusCode, Url};
-use hermes_types::{Request, Timestamp};
+use hermes_types::{Clock, Request};
 
 use super::endpoint::{Endpoint, Presented};
 use super::shown::Shown;
@@ -59,7 +59,10 @@ impl From<Error> for Trouble {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) answer: Duration,
+    /// Without anything said.
     pub(super) stall: Duration,
+    /// Without a byte.
+    pub(super) silence: Duration,
 }
 
 /// How a request is sent this time.
@@ -69,7 +72,7 @@ pub(super) struct Sending<'a> {
     pub(super) presented: Presented,
     pub(super) streaming: Streaming,
     pub(super) patience: Patience,
-    pub(super) now: Timestamp,
+    pub(super) clock: &'a dyn Clock,
 }
 
 /// Sends the request once and reads the answer to its end.
@@ -80,7 +83,7 @@ pub(super) async fn exchange(
 ) -> Result<Answer, Trouble> {
     let outgoing = prepare(sending, request)?
         .answer_within(sending.patience.answer)
-        .stall_after(sending.patience.stall)
+        .stall_after(sending.patience.silence)
         .cap(ANSWER_LIMIT);
     let endpoint = sending.endpoint;
     let response = sending.client.send(outgoing, request.deadline, &request.cancel).await?;
@@ -89,7 +92,7 @@ pub(super) async fn exchange(
     }
     match sending.streaming {
         // Some servers ignore the wish for a stream and answer in one piece.
-        Streaming::Streamed if !is_json(&response) => read_stream(endpoint, response, shown).await,
+        Streaming::Streamed if !is_json(&response) => read_stream(sending, response, shown).await,
         _ => {
             let body = response.bytes(ANSWER_LIMIT).await?;
             let answer = decode_plain(&endpoint.wire, &body)?;
@@ -100,7 +103,7 @@ pub(super) async fn exchange(
 }
 
 fn prepare(sending: &Sending<'_>, request: &Request) -> Result<hermes_net::Request, Trouble> {
-    let Sending { endpoint, presented, streaming, now, .. } = sending;
+    let Sending { endpoint, presented, streaming, clock, .. } = sending;
     let misconfigured = |what: String| Trouble::Misconfigured(what);
     let address = url_for(&endpoint.wire, &endpoint.model, *streaming);
     let url = Url::parse(&address).map_err(|_| {
@@ -127,7 +130,7 @@ fn prepare(sending: &Sending<'_>, request: &Request) -> Result<hermes_net::Reque
         Presented::Bearer(token) => outgoing.bearer(token)?,
         Presented::ApiKeyHeader(key) => outgoing.secret_header(HeaderName::from_static("x-api-key"), key)?,
         Presented::Aws(keys) => {
-            for (name, value) in aws::sign(keys, &url, &body, *now) {
+            for (name, value) in aws::sign(keys, &url, &body, clock.now()) {
                 let name = HeaderName::from_bytes(name.as_bytes())
                     .map_err(|_| misconfigured("a header name".to_owned()))?;
                 outgoing = outgoing.secret_header(name, &value)?;
@@ -146,16 +149,26 @@ fn is_json(response: &Response) -> bool {
 }
 
 async fn read_stream(
-    endpoint: &Endpoint,
+    sending: &Sending<'_>,
     mut response: Response,
     shown: &mut Shown<'_>,
 ) -> Result<Answer, Trouble> {
-    let mut decoder = Decoder::new(&endpoint.wire);
+    let mut decoder = Decoder::new(&sending.endpoint.wire);
+    let mut spoke_at = sending.clock.monotonic();
     let mut deltas = Vec::new();
     let mut broken = None;
     loop {
         match response.next_chunk().await {
             Ok(Some(chunk)) => {
+                let now = sending.clock.monotonic();
+                if !is_keep_alive(&chunk) {
+                    spoke_at = now;
+                } else if now.saturating_sub(spoke_at) >= sending.patience.stall {
+                    let stalled = sending.patience.stall.as_secs();
+                    let words =
+                        format!("the stream said nothing for {stalled} s but kept its connection alive");
+                    return Err(Trouble::Failed(Box::new(Failure::network(words))));
+                }
                 let read = decoder.push(&chunk, &mut deltas);
                 deltas.drain(..).for_each(|delta| shown.pass(delta));
                 read?;
@@ -180,6 +193,12 @@ async fn read_stream(
             Err(Trouble::Failed(Box::new(Failure::network("the stream ended before the answer did"))))
         }
     }
+}
+
+/// Whether a piece of a stream holds nothing but comments, as proxies send them to keep a connection open.
+fn is_keep_alive(chunk: &[u8]) -> bool {
+    let mut lines = chunk.split(|byte| matches!(byte, b'\n' | b'\r'));
+    lines.all(|line| line.is_empty() || line.starts_with(b":"))
 }
 
 /// A consumer of deltas sees the same, whether the answer came in pieces or not.

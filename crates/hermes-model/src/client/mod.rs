@@ -8,6 +8,9 @@ mod budget;
 mod dump;
 mod endpoint;
 mod exchange;
+mod learning;
+mod learnt;
+mod persistence;
 mod shown;
 
 use std::sync::Arc;
@@ -20,40 +23,19 @@ use hermes_types::{BoxFuture, Clock, Completion, Cost, DeltaSink, Model, ModelEr
 
 use crate::price::{Billing, HostKind, PricedRoute, cost};
 use crate::wire::{
-    Answer, Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, Streaming, Vendor, backoff,
-    build_body, classify, headers, invalid_response_backoff, url_for,
+    Answer, Cause, Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, Streaming, Vendor,
+    backoff, build_body, classify, headers, invalid_response_backoff, url_for,
 };
 use dump::{Dumped, Occasion};
 use exchange::{Patience, Sending, Trouble, exchange};
 use shown::Shown;
 
-pub use budget::{Budget, BudgetedModel};
-pub use dump::{Dumps, Extent};
-pub use endpoint::{AwsKeys, Credentials, Endpoint, FixedKey, Presented, Unavailable};
-
-/// How often and how long a client tries.
-#[derive(Debug, Clone, Copy)]
-pub struct Persistence {
-    /// Attempts per request and endpoint.
-    pub attempts: u32,
-    /// Fresh connections for a stream that broke before anything was shown; these are not attempts.
-    pub stream_retries: u32,
-    /// How long the first byte of an answer may take.
-    pub answer_within: Duration,
-    /// How long a stream may be silent; longer for large requests.
-    pub stall_after: Duration,
-}
-
-impl Default for Persistence {
-    fn default() -> Self {
-        Self {
-            attempts: 3,
-            stream_retries: 2,
-            answer_within: Duration::from_mins(30),
-            stall_after: Duration::from_mins(3),
-        }
-    }
-}
+pub use budget::{Account, Budget, BudgetedModel, SpentBefore};
+pub use dump::{Dumps, Echo, Extent};
+pub use endpoint::{AwsKeys, Credentials, Endpoint, FixedKey, Presented, Refusal, Unavailable};
+pub use learning::Learning;
+pub use learnt::Learnt;
+pub use persistence::Persistence;
 
 /// A model with its fallbacks.
 #[derive(Debug)]
@@ -68,6 +50,8 @@ pub struct ModelClient {
     /// A server that cannot stream is not asked to again.
     streams: AtomicBool,
     dumps: Option<Dumps>,
+    echo: Option<Echo>,
+    learning: Option<Learning>,
 }
 
 impl ModelClient {
@@ -86,6 +70,8 @@ impl ModelClient {
             in_use: AtomicUsize::new(0),
             streams: AtomicBool::new(true),
             dumps: None,
+            echo: None,
+            learning: None,
         })
     }
 
@@ -93,6 +79,20 @@ impl ModelClient {
     #[must_use]
     pub fn with_dumps(mut self, dumps: Option<Dumps>) -> Self {
         self.dumps = dumps;
+        self
+    }
+
+    /// Shows each request that is written down, too.
+    #[must_use]
+    pub fn with_echo(mut self, echo: Option<Echo>) -> Self {
+        self.echo = echo;
+        self
+    }
+
+    /// Finds out windows and prices after replies, in the background, and remembers them.
+    #[must_use]
+    pub fn with_learning(mut self, learning: Learning) -> Self {
+        self.learning = Some(learning);
         self
     }
 
@@ -150,14 +150,18 @@ impl ModelClient {
                 presented,
                 streaming,
                 patience: self.patience(&request),
-                now: self.clock.now(),
+                clock: &*self.clock,
             };
             self.dump(Occasion::BeforeSending, &sending, &request, None);
             let outcome = exchange(&sending, &request, shown).await;
             let trouble = match outcome {
                 Ok(answer) => {
                     shown.end_attempt();
-                    return Ok(complete(&endpoint, answer));
+                    let completion = complete(&endpoint, answer);
+                    if let Some(learning) = &self.learning {
+                        learning.after(&endpoint, &completion);
+                    }
+                    return Ok(completion);
                 }
                 Err(trouble) => trouble,
             };
@@ -197,9 +201,9 @@ impl ModelClient {
                     {
                         let exhausted = tries.count >= self.persistence.attempts;
                         let occasion = if exhausted { Occasion::RetriesExhausted } else { Occasion::Refused };
-                        let (client, endpoint, now) = (&self.net, &endpoint, self.clock.now());
+                        let (client, endpoint, clock) = (&self.net, &endpoint, &*self.clock);
                         let patience = self.patience(&request);
-                        let sent = Sending { client, endpoint, presented, streaming, patience, now };
+                        let sent = Sending { client, endpoint, presented, streaming, patience, clock };
                         self.dump(occasion, &sent, &request, Some(&summary));
                     }
                     remedied?;
@@ -213,7 +217,7 @@ impl ModelClient {
         if occasion == Occasion::BeforeSending && dumps.extent == Extent::Failures {
             return;
         }
-        let Sending { endpoint, presented, streaming, now, .. } = sending;
+        let Sending { endpoint, presented, streaming, clock, .. } = sending;
         let dumped = Dumped {
             session: request.session.as_deref(),
             url: &url_for(&endpoint.wire, &endpoint.model, *streaming),
@@ -222,7 +226,10 @@ impl ModelClient {
             body: &build_body(request, &endpoint.wire, *streaming).to_bytes(),
             error,
         };
-        dumps.write(occasion, &dumped, *now);
+        let text = dumps.write(occasion, &dumped, clock.now());
+        if let Some(echo) = &self.echo {
+            (echo.0)(&text);
+        }
     }
 
     /// Does what helps against a failure, or says why nothing does.
@@ -260,13 +267,18 @@ impl ModelClient {
             keys: if endpoint.credentials.has_another() { KeyPool::HasAnother } else { KeyPool::Exhausted },
             fallback: if has_fallback { Fallback::Available } else { Fallback::Unavailable },
             prompt_tokens: estimate(request),
-            context_length: endpoint.context_window,
+            context_length: endpoint.window(),
             messages: request.messages.len(),
             max_tokens: request.max_tokens,
             dropped: endpoint.wire.dropped.clone(),
         };
         let verdict = classify(&failure, &known);
         let summary = verdict.summary;
+        // A key that is gone for good is put away even when there is no other.
+        let rotates = matches!(verdict.remedy, Remedy::RotateKey { .. } | Remedy::RefreshToken);
+        if verdict.cause == Cause::Credential && !rotates && failure.final_word().is_some() {
+            endpoint.credentials.rotate(&Refusal::read(verdict.cause, None, &failure));
+        }
         match verdict.remedy {
             Remedy::Retry { after } => {
                 tries.count += 1;
@@ -279,7 +291,7 @@ impl ModelClient {
                 self.wait(wait, request).await
             }
             Remedy::RotateKey { after } => {
-                if endpoint.credentials.rotate(verdict.cause, after) {
+                if endpoint.credentials.rotate(&Refusal::read(verdict.cause, after, &failure)) {
                     return Ok(());
                 }
                 Err(self.exhausted(&summary, failure.status(), has_fallback))
@@ -289,7 +301,12 @@ impl ModelClient {
                 let renewed = endpoint.credentials.renew(&request.cancel).await;
                 renewed.map_err(|Unavailable(words)| unusable(words, has_fallback))
             }
-            Remedy::Compress { limit } => Err(GaveUp::Final(ModelError::Compress { limit })),
+            Remedy::Compress { limit } => {
+                if let Some(limit) = limit {
+                    endpoint.learnt.set_refused_above(limit);
+                }
+                Err(GaveUp::Final(ModelError::Compress { limit }))
+            }
             Remedy::LowerMaxTokens { to } => {
                 if request.max_tokens.is_some_and(|current| current <= to) {
                     return Err(GaveUp::Final(gave_up(summary, failure.status())));
@@ -349,10 +366,9 @@ impl ModelClient {
             50_001..=100_000 => 60,
             _ => 120,
         };
-        Patience {
-            answer: self.persistence.answer_within,
-            stall: self.persistence.stall_after + Duration::from_secs(extra),
-        }
+        let stall = self.persistence.stall_after + Duration::from_secs(extra);
+        let silence = self.persistence.read_within.map_or(stall, |read| read.min(stall));
+        Patience { answer: self.persistence.answer_within, stall, silence }
     }
 
     fn exhausted(&self, summary: &str, status: Option<u16>, has_fallback: bool) -> GaveUp {
@@ -374,7 +390,7 @@ impl Model for ModelClient {
     }
 
     fn context_window(&self, _model: &str) -> u64 {
-        self.endpoint().map_or(128_000, |endpoint| endpoint.context_window)
+        self.endpoint().map_or(crate::context_window::DEFAULT, Endpoint::window)
     }
 }
 
@@ -441,7 +457,7 @@ fn complete(endpoint: &Endpoint, answer: Answer) -> Completion {
     let host =
         if matches!(endpoint.wire.vendor, Vendor::Other) { HostKind::Private } else { HostKind::Public };
     let route = PricedRoute { provider: &endpoint.wire.provider, model: &endpoint.model, host };
-    let billing = Billing::find(&route, answer.reported_cost, endpoint.prices);
+    let billing = Billing::find(&route, answer.reported_cost, endpoint.current_prices());
     let cost = answer.usage.map_or(Cost::UNKNOWN, |usage| cost(usage, billing).0);
     answer.into_completion(&endpoint.wire.provider, &endpoint.model, cost)
 }

@@ -4,7 +4,7 @@
 //! never read. We say who we are; a refusal of a subscription token is reported, not worked around.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hermes_config::{Env, is_usable_key, user_home, write};
@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 
 use super::error::SignInError;
 use super::http::{Body, post, text};
+use super::whole::to_the_end;
 use super::{HeldAuth, Means, time};
-use crate::client::{Credentials, Presented, Unavailable};
-use crate::wire::Cause;
+use crate::client::{Credentials, Presented, Refusal, Unavailable};
 
 const CLIENT: &str = "9d1c250a-e61b-44d9-88ed-5944d1962f5e";
 const EARLY: Duration = Duration::from_mins(1);
@@ -65,16 +65,16 @@ fn read_oauth(path: &Path) -> Option<Map<String, Value>> {
 }
 
 /// The token in the credentials file, renewed when it runs out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TokenFile {
     means: Means,
     path: PathBuf,
-    shown: Mutex<Option<Secret>>,
+    shown: Arc<Mutex<Option<Secret>>>,
 }
 
 impl TokenFile {
     pub fn new(means: Means, path: PathBuf) -> Self {
-        Self { means, path, shown: Mutex::new(None) }
+        Self { means, path, shown: Arc::default() }
     }
 
     fn hold(&self, token: Secret) -> Secret {
@@ -83,64 +83,48 @@ impl TokenFile {
     }
 
     /// The file's token, unless it has run out or is the one refused; else its successor.
-    async fn obtain(&self, refused: Option<Secret>, cancel: &Cancel) -> Result<Secret, SignInError> {
-        let good = |oauth: &Map<String, Value>| {
-            let token = Secret::new(text(oauth, "accessToken")?);
-            let fresh = refused.as_ref() != Some(&token) && lasts(oauth, self.means.clock.now());
-            fresh.then_some(token)
-        };
-        let gone = || self.again("it holds no token");
-        if let Some(token) = good(&read_oauth(&self.path).ok_or_else(gone)?) {
+    async fn obtain(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
+        if let Some(token) = self.good(&self.read()?, refused.as_ref()) {
             return Ok(self.hold(token));
         }
+        let this = self.clone();
+        to_the_end(async move { this.fetch(refused).await }).await
+    }
+
+    async fn fetch(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
         // Our own lock keeps our own processes from spending the same refresh token twice.
         let _held = HeldAuth::take(&self.means.auth).await?;
-        let oauth = read_oauth(&self.path).ok_or_else(gone)?;
-        if let Some(token) = good(&oauth) {
+        let oauth = self.read()?;
+        if let Some(token) = self.good(&oauth, refused.as_ref()) {
             return Ok(self.hold(token));
         }
         let refresh = text(&oauth, "refreshToken").map(Secret::new);
         let refresh = refresh.ok_or_else(|| self.again("its token has run out and cannot be renewed"))?;
-        let fresh = self.renew(&refresh, cancel).await?;
-        let access = text(&fresh, "accessToken").map(Secret::new).ok_or_else(gone)?;
-        self.write_back(fresh)?;
-        Ok(self.hold(access))
+        let fresh = match renew(&self.means, &refresh).await {
+            Ok(fresh) => fresh,
+            Err(Unrenewed::Refused) => return Err(self.again("its token is no longer valid")),
+            Err(Unrenewed::Failed(error)) => return Err(error),
+        };
+        let mut fields = Map::new();
+        fields.insert("accessToken".to_owned(), Value::from(fresh.access.expose()));
+        if let Some(next) = &fresh.refresh {
+            fields.insert("refreshToken".to_owned(), Value::from(next.expose()));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "milliseconds of our era fit")]
+        let until = (fresh.until.seconds() * 1000.0) as i64;
+        fields.insert("expiresAt".to_owned(), Value::from(until));
+        self.write_back(fields)?;
+        Ok(self.hold(fresh.access))
     }
 
-    /// Asks both servers; the second answers for accounts that have not moved.
-    async fn renew(&self, refresh: &Secret, cancel: &Cancel) -> Result<Map<String, Value>, SignInError> {
-        let mut failure = self.again("its token could not be renewed");
-        for url in &self.means.sites.anthropic_token {
-            if cancel.is_cancelled() {
-                return Err(SignInError::Cancelled);
-            }
-            let body = json!({
-                "grant_type": "refresh_token", "refresh_token": refresh.expose(), "client_id": CLIENT,
-            });
-            // Not cancellable: the answer may hold the only copy of the next refresh token.
-            match post(&self.means, url, None, Body::Json(body), PATIENCE, &Cancel::new()).await {
-                Ok(reply) if reply.is_success() && reply.text("access_token").is_some() => {
-                    let now = self.means.clock.now();
-                    let life = reply.number("expires_in").filter(|s| *s > 0.0).unwrap_or(3_600.0).min(1e9);
-                    let until = now.plus(Duration::from_secs_f64(life)).seconds() * 1000.0;
-                    #[expect(clippy::cast_possible_truncation, reason = "milliseconds of our era fit")]
-                    let until = until as i64;
-                    let mut fields = Map::new();
-                    let access = reply.secret("access_token");
-                    fields
-                        .insert("accessToken".to_owned(), access.map_or(Value::Null, |s| s.expose().into()));
-                    if let Some(next) = reply.text("refresh_token") {
-                        fields.insert("refreshToken".to_owned(), Value::from(next));
-                    }
-                    fields.insert("expiresAt".to_owned(), Value::from(until));
-                    return Ok(fields);
-                }
-                Ok(reply) if reply.status >= 500 => failure = reply.failure("Renewing the Anthropic token"),
-                Ok(_) => failure = self.again("its token is no longer valid"),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+    fn read(&self) -> Result<Map<String, Value>, SignInError> {
+        read_oauth(&self.path).ok_or_else(|| self.again("it holds no token"))
+    }
+
+    fn good(&self, oauth: &Map<String, Value>, refused: Option<&Secret>) -> Option<Secret> {
+        let token = Secret::new(text(oauth, "accessToken")?);
+        let fresh = refused != Some(&token) && lasts(oauth, self.means.clock.now());
+        fresh.then_some(token)
     }
 
     /// Changes the token in the file and nothing else.
@@ -165,24 +149,65 @@ impl TokenFile {
     }
 }
 
+/// A new pair of tokens.
+pub(super) struct Fresh {
+    pub(super) access: Secret,
+    /// Absent when the old one stays.
+    pub(super) refresh: Option<Secret>,
+    pub(super) until: Timestamp,
+}
+
+/// Why there is none.
+pub(super) enum Unrenewed {
+    /// For good.
+    Refused,
+    Failed(SignInError),
+}
+
+/// Asks both servers; the second answers for accounts that have not moved. Not cancellable: the answer may hold the only
+/// copy of the next refresh token.
+pub(super) async fn renew(means: &Means, refresh: &Secret) -> Result<Fresh, Unrenewed> {
+    let mut failure = Unrenewed::Refused;
+    for url in &means.sites.anthropic_token {
+        let body = json!({
+            "grant_type": "refresh_token", "refresh_token": refresh.expose(), "client_id": CLIENT,
+        });
+        match post(means, url, None, Body::Json(body), PATIENCE, &Cancel::new()).await {
+            Ok(reply) if reply.status >= 500 => {
+                failure = Unrenewed::Failed(reply.failure("Renewing the Anthropic token"));
+            }
+            Ok(reply) => match reply.secret("access_token").filter(|_| reply.is_success()) {
+                Some(access) => {
+                    let life = reply.number("expires_in").filter(|s| *s > 0.0).unwrap_or(3_600.0).min(1e9);
+                    let until = means.clock.now().plus(Duration::from_secs_f64(life));
+                    return Ok(Fresh { access, refresh: reply.secret("refresh_token"), until });
+                }
+                None => failure = Unrenewed::Refused,
+            },
+            Err(error) => failure = Unrenewed::Failed(error),
+        }
+    }
+    Err(failure)
+}
+
 fn lasts(oauth: &Map<String, Value>, now: Timestamp) -> bool {
     let until = oauth.get("expiresAt").and_then(time::read);
     until.is_none_or(|until| until.seconds() > now.plus(EARLY).seconds())
 }
 
 impl Credentials for TokenFile {
-    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
-        Box::pin(async move { Ok(Presented::Bearer(self.obtain(None, cancel).await?)) })
+    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        Box::pin(async move { Ok(Presented::Bearer(self.obtain(None).await?)) })
     }
 
-    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
         Box::pin(async move {
             let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Ok(self.obtain(shown, cancel).await.map(|_| ())?)
+            Ok(self.obtain(shown).await.map(|_| ())?)
         })
     }
 
-    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+    fn rotate(&self, _: &Refusal) -> bool {
         false
     }
 

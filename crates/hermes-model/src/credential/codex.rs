@@ -4,19 +4,19 @@
 //! file is never written. Refresh tokens work once, so each new one is on disk before it is used.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hermes_config::{Env, expand_tilde, user_home};
 use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::device::{Listener, Progress, Rhythm, seconds};
+use super::device::{Code, Listener, Progress, Shape, incomplete};
 use super::error::SignInError;
 use super::http::{Body, Reply, post, text};
+use super::whole::to_the_end;
 use super::{HeldAuth, Means, time, token};
-use crate::client::{Credentials, Presented, Unavailable};
-use crate::wire::Cause;
+use crate::client::{Credentials, Presented, Refusal, Unavailable};
 
 pub(super) const PROVIDER: &str = "openai-codex";
 const CLIENT: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
@@ -56,15 +56,15 @@ fn foreign_tokens(env: &Env) -> Option<Map<String, Value>> {
 }
 
 /// The credentials of a Codex sign-in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Codex {
     means: Means,
-    access: Mutex<Option<Secret>>,
+    access: Arc<Mutex<Option<Secret>>>,
 }
 
 impl Codex {
     pub fn new(means: Means) -> Self {
-        Self { means, access: Mutex::new(None) }
+        Self { means, access: Arc::default() }
     }
 
     fn held(&self) -> Option<Secret> {
@@ -83,6 +83,11 @@ impl Codex {
         if let Some(token) = known {
             return Ok(token);
         }
+        let this = self.clone();
+        to_the_end(async move { this.fetch(refused, now).await }).await
+    }
+
+    async fn fetch(&self, refused: Option<Secret>, now: Timestamp) -> Result<Secret, SignInError> {
         let held = HeldAuth::take(&self.means.auth).await?;
         let auth = held.read().await?;
         let stored = auth.provider(PROVIDER).filter(|state| is_signed_in(state));
@@ -133,7 +138,7 @@ impl Credentials for Codex {
         })
     }
 
-    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+    fn rotate(&self, _: &Refusal) -> bool {
         false
     }
 
@@ -147,7 +152,7 @@ impl Credentials for Codex {
 }
 
 /// Not cancellable: the answer holds the only copy of the next refresh token.
-async fn renew(means: &Means, refresh: &Secret) -> Result<Map<String, Value>, SignInError> {
+pub(super) async fn renew(means: &Means, refresh: &Secret) -> Result<Map<String, Value>, SignInError> {
     let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose()), ("client_id", CLIENT)];
     let reply = ask(means, "/oauth/token", Body::Form(&form), &Cancel::new()).await?;
     if reply.is_success() && reply.text("access_token").is_some() {
@@ -194,27 +199,20 @@ async fn ask(means: &Means, path: &str, body: Body<'_>, cancel: &Cancel) -> Resu
 /// Shows a code, waits until it is confirmed, and stores the tokens.
 pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel) -> Result<(), SignInError> {
     let issuer = &means.sites.codex_issuer;
-    let code =
+    let begun =
         ask(means, "/api/accounts/deviceauth/usercode", Body::Json(json!({"client_id": CLIENT})), cancel)
             .await?;
-    if !code.is_success() {
-        return Err(code.failure("Starting the sign-in"));
-    }
-    let incomplete =
-        || SignInError::TryLater("The sign-in server's answer is incomplete. Try again shortly.".to_owned());
-    let user_code = code.text("user_code").or_else(|| code.text("usercode")).ok_or_else(incomplete)?;
-    let device = code.text("device_auth_id").ok_or_else(incomplete)?;
-    listener(Progress::Code {
-        url: format!("{issuer}/codex/device"),
-        complete_url: None,
-        user_code: user_code.to_owned(),
-        expires_in: CODE_LIFE,
-    });
-    let pause = seconds(code.number("interval"), 5, 60).max(Duration::from_secs(3));
-    let rhythm = Rhythm::new(&*means.clock, pause, Duration::ZERO, CODE_LIFE);
+    let shape = Shape {
+        device: "device_auth_id",
+        page: Some(format!("{issuer}/codex/device")),
+        lifetime: Some(CODE_LIFE),
+        pause: (Duration::from_secs(3), Duration::from_mins(1)),
+    };
+    let code = Code::show(&begun, &shape, listener)?;
+    let rhythm = code.rhythm(&*means.clock, Duration::ZERO);
     let grant = loop {
         rhythm.wait(cancel).await?;
-        let body = Body::Json(json!({"device_auth_id": device, "user_code": user_code}));
+        let body = Body::Json(json!({"device_auth_id": code.device, "user_code": code.user}));
         let reply = ask(means, "/api/accounts/deviceauth/token", body, cancel).await?;
         match reply.status {
             200 => break reply,
@@ -223,8 +221,8 @@ pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel
         }
     };
     listener(Progress::Confirmed);
-    let authorization = grant.text("authorization_code").ok_or_else(incomplete)?;
-    let verifier = grant.text("code_verifier").ok_or_else(incomplete)?;
+    let authorization = grant.text("authorization_code").ok_or_else(|| incomplete("authorization_code"))?;
+    let verifier = grant.text("code_verifier").ok_or_else(|| incomplete("code_verifier"))?;
     let callback = format!("{issuer}/deviceauth/callback");
     let form = [
         ("grant_type", "authorization_code"),

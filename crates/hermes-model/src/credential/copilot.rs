@@ -1,15 +1,19 @@
 //! GitHub tokens for Copilot.
 
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use hermes_config::{Env, is_usable_key};
-use hermes_types::{Cancel, Secret};
+use hermes_config::{Env, is_usable_key, user_home};
+use hermes_types::{BoxFuture, Cancel, Secret};
 use serde_json::{Value, json};
 
-use super::device::{Listener, Progress, Rhythm, seconds};
+use super::command::{CommandLine, run_command};
+use super::device::{Code, Listener, Progress, Shape, still_waiting};
 use super::error::SignInError;
 use super::http::{Body, post};
 use super::{HeldAuth, Means, time};
+use crate::client::{Credentials, Presented, Refusal, Unavailable};
 
 pub(super) const PROVIDER: &str = "copilot";
 const CLIENT: &str = "Ov23li8tweQw6odWQebz";
@@ -48,6 +52,74 @@ pub fn find(env: &Env, stored: Option<&Value>) -> Result<(Secret, String), Missi
     }
 }
 
+/// Whether GitHub's own program is signed in here, as far as its files tell.
+pub fn has_gh(env: &Env) -> bool {
+    let folder = env.get("GH_CONFIG_DIR").map(PathBuf::from).or_else(|| {
+        let config = env.get("XDG_CONFIG_HOME").map(PathBuf::from);
+        config.or_else(|| user_home(env).ok().map(|home| home.join(".config"))).map(|path| path.join("gh"))
+    });
+    folder.is_some_and(|folder| folder.join("hosts.yml").is_file())
+}
+
+/// The token of GitHub's own program, asked for once.
+#[derive(Debug)]
+pub struct GhToken {
+    means: Means,
+    token: Mutex<Option<Secret>>,
+}
+
+impl GhToken {
+    pub fn new(means: Means) -> Self {
+        Self { means, token: Mutex::new(None) }
+    }
+
+    async fn ask(&self, cancel: &Cancel) -> Result<Secret, Unavailable> {
+        let held = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(token) = held {
+            return Ok(token);
+        }
+        let advice = "Set COPILOT_GITHUB_TOKEN, or run `hermes model` and choose Copilot";
+        let line = CommandLine::new("gh", &["auth", "token"]);
+        let printed = run_command(&self.means, &line, cancel)
+            .await
+            .map_err(|why| Unavailable(format!("`gh auth token` {why}. {advice}")))?;
+        let printed = String::from_utf8_lossy(&printed);
+        let token = printed.trim();
+        if !is_accepted(token) {
+            let kind = if is_classic(token) { "a classic token, which Copilot refuses" } else { "no token" };
+            return Err(Unavailable(format!("`gh auth token` printed {kind}. {advice}")));
+        }
+        let token = Secret::new(token);
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Ok(token)
+    }
+}
+
+impl Credentials for GhToken {
+    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        Box::pin(async move { Ok(Presented::Bearer(self.ask(cancel).await?)) })
+    }
+
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+        Box::pin(async move {
+            *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.ask(cancel).await.map(|_| ())
+        })
+    }
+
+    fn rotate(&self, _: &Refusal) -> bool {
+        false
+    }
+
+    fn can_renew(&self) -> bool {
+        true
+    }
+
+    fn has_another(&self) -> bool {
+        false
+    }
+}
+
 fn is_classic(token: &str) -> bool {
     token.starts_with("ghp_")
 }
@@ -60,25 +132,19 @@ fn is_accepted(token: &str) -> bool {
 pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel) -> Result<(), SignInError> {
     let site = &means.sites.github;
     let form = [("client_id", CLIENT), ("scope", "read:user")];
-    let code =
-        post(means, &format!("{site}/login/device/code"), None, Body::Form(&form), PATIENCE, cancel).await?;
-    let incomplete = || SignInError::TryLater("GitHub's answer is incomplete. Try again shortly.".to_owned());
-    if !code.is_success() {
-        return Err(code.failure("Starting the sign-in"));
-    }
-    let device = code.text("device_code").ok_or_else(incomplete)?;
-    let lifetime = seconds(code.number("expires_in"), 900, 3_600);
-    listener(Progress::Code {
-        url: code.text("verification_uri").ok_or_else(incomplete)?.to_owned(),
-        complete_url: code.text("verification_uri_complete").map(str::to_owned),
-        user_code: code.text("user_code").ok_or_else(incomplete)?.to_owned(),
-        expires_in: lifetime,
-    });
-    let pause = seconds(code.number("interval"), 5, 60).max(Duration::from_secs(1));
-    let mut rhythm = Rhythm::new(&*means.clock, pause, Duration::from_secs(5), lifetime);
+    let url = format!("{site}/login/device/code");
+    let begun = post(means, &url, None, Body::Form(&form), PATIENCE, cancel).await?;
+    let shape = Shape {
+        device: "device_code",
+        page: None,
+        lifetime: None,
+        pause: (Duration::from_secs(1), Duration::from_mins(1)),
+    };
+    let code = Code::show(&begun, &shape, listener)?;
+    let mut rhythm = code.rhythm(&*means.clock, Duration::from_secs(5));
     let form = [
         ("client_id", CLIENT),
-        ("device_code", device),
+        ("device_code", code.device.as_str()),
         ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
     ];
     let token = loop {
@@ -88,13 +154,7 @@ pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel
         if let Some(token) = reply.secret("access_token") {
             break token;
         }
-        match reply.refusal().as_str() {
-            "authorization_pending" => {}
-            "slow_down" => rhythm.slow_down(),
-            "expired_token" => return Err(SignInError::Expired),
-            "access_denied" => return Err(SignInError::Denied),
-            _ => return Err(reply.failure("The sign-in")),
-        }
+        still_waiting(&reply, &mut rhythm)?;
     };
     listener(Progress::Confirmed);
     let state = json!({

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hermes_types::{Cancel, Clock, Deadline};
 
 use super::error::SignInError;
+use super::http::Reply;
 
 /// What a sign-in tells whoever watches it. No browser is opened: the person does that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,71 @@ pub enum Progress {
 /// Watches a sign-in.
 pub type Listener<'a> = &'a (dyn Fn(Progress) + Send + Sync);
 
+/// How a server's answer to "begin a sign-in" looks.
+pub(super) struct Shape {
+    /// The field with the code that only we see.
+    pub(super) device: &'static str,
+    /// The page to open, where the answer does not say it.
+    pub(super) page: Option<String>,
+    /// How long the code is good for, where the answer does not say it.
+    pub(super) lifetime: Option<Duration>,
+    /// The shortest and the longest pause between two questions.
+    pub(super) pause: (Duration, Duration),
+}
+
+/// A code that waits for a person.
+pub(super) struct Code {
+    pub(super) device: String,
+    pub(super) user: String,
+    lifetime: Duration,
+    pause: Duration,
+}
+
+impl Code {
+    /// Reads the answer and shows the code.
+    pub(super) fn show(reply: &Reply, shape: &Shape, listener: Listener<'_>) -> Result<Self, SignInError> {
+        if !reply.is_success() {
+            return Err(reply.failure("Starting the sign-in"));
+        }
+        let needed = |name: &str| reply.text(name).map(str::to_owned).ok_or_else(|| incomplete(name));
+        let device = needed(shape.device)?;
+        let user = needed("user_code").or_else(|_| needed("usercode"))?;
+        let lifetime = shape.lifetime.unwrap_or_else(|| seconds(reply.number("expires_in"), 900, 3_600));
+        listener(Progress::Code {
+            url: shape.page.clone().map_or_else(|| needed("verification_uri"), Ok)?,
+            complete_url: reply.text("verification_uri_complete").map(str::to_owned),
+            user_code: user.clone(),
+            expires_in: lifetime,
+        });
+        let (least, most) = shape.pause;
+        let pause = seconds(reply.number("interval"), 5, 60).clamp(least, most);
+        Ok(Self { device, user, lifetime, pause })
+    }
+
+    /// `step` is how much slower it gets when the server asks for it.
+    pub(super) fn rhythm<'a>(&self, clock: &'a dyn Clock, step: Duration) -> Rhythm<'a> {
+        Rhythm { clock, pause: self.pause, step, end: Deadline::after(clock, self.lifetime) }
+    }
+}
+
+pub(super) fn incomplete(name: &str) -> SignInError {
+    SignInError::TryLater(format!("The sign-in server's answer lacks `{name}`. Try again shortly."))
+}
+
+/// What the usual words of a server mean that has no token yet.
+pub(super) fn still_waiting(reply: &Reply, rhythm: &mut Rhythm<'_>) -> Result<(), SignInError> {
+    match reply.refusal().as_str() {
+        "authorization_pending" => Ok(()),
+        "slow_down" => {
+            rhythm.slow_down();
+            Ok(())
+        }
+        "expired_token" => Err(SignInError::Expired),
+        "access_denied" => Err(SignInError::Denied),
+        _ => Err(reply.failure("The sign-in")),
+    }
+}
+
 /// When to ask again whether the code was confirmed.
 pub(super) struct Rhythm<'a> {
     clock: &'a dyn Clock,
@@ -39,12 +105,8 @@ pub(super) struct Rhythm<'a> {
 
 const SLOWEST: Duration = Duration::from_secs(30);
 
-impl<'a> Rhythm<'a> {
-    pub(super) fn new(clock: &'a dyn Clock, pause: Duration, step: Duration, lifetime: Duration) -> Self {
-        Self { clock, pause, step, end: Deadline::after(clock, lifetime) }
-    }
-
-    pub(super) fn slow_down(&mut self) {
+impl Rhythm<'_> {
+    fn slow_down(&mut self) {
         self.pause = (self.pause + self.step).min(SLOWEST.max(self.pause));
     }
 
@@ -70,7 +132,7 @@ async fn sleep(clock: &dyn Clock, span: Duration, cancel: &Cancel) -> Result<(),
 }
 
 /// A span in seconds from a server, within reason.
-pub(super) fn seconds(value: Option<f64>, usual: u64, most: u64) -> Duration {
+fn seconds(value: Option<f64>, usual: u64, most: u64) -> Duration {
     let value = value.filter(|value| *value >= 0.0).map(|value| Duration::from_secs_f64(value.min(1e9)));
     value.unwrap_or(Duration::from_secs(usual)).min(Duration::from_secs(most))
 }

@@ -37,6 +37,16 @@ impl SignIn {
     }
 }
 
+/// Signs in to Nous Portal as the flags of `hermes login` say, and makes it the active provider.
+pub async fn login_to_nous(
+    means: &Means,
+    options: &nous::Options,
+    listener: Listener<'_>,
+    cancel: &Cancel,
+) -> Result<(), SignInError> {
+    nous::login(means, options, listener, cancel).await
+}
+
 /// Signs in and makes the provider the active one.
 pub async fn login(
     means: &Means,
@@ -46,7 +56,7 @@ pub async fn login(
 ) -> Result<SignIn, SignInError> {
     let which = SignIn::of(provider).ok_or_else(|| SignInError::NoSignIn(provider.trim().to_owned()))?;
     match which {
-        SignIn::Nous => nous::login(means, listener, cancel).await?,
+        SignIn::Nous => nous::login(means, &nous::Options::default(), listener, cancel).await?,
         SignIn::Codex => codex::login(means, listener, cancel).await?,
         SignIn::Copilot => copilot::login(means, listener, cancel).await?,
     }

@@ -7,6 +7,7 @@
 pub mod anthropic;
 pub mod aws;
 pub mod codex;
+mod command;
 pub mod copilot;
 mod device;
 mod error;
@@ -17,6 +18,7 @@ pub mod pool;
 mod store;
 mod time;
 mod token;
+mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,11 +31,13 @@ use hermes_types::{Clock, Secret};
 use crate::client::{Credentials, FixedKey, Presented};
 use crate::wire::Mode;
 
+pub use command::{CommandFailure, CommandLine, Commands};
 pub use device::{Listener, Progress};
 pub use error::SignInError;
-pub use login::{SignIn, login, logout};
+pub use login::{SignIn, login, login_to_nous, logout};
 pub use pool::has_pool;
 use store::HeldAuth;
+pub(crate) use store::aside;
 
 /// What renewing a credential takes.
 #[derive(Debug, Clone)]
@@ -43,15 +47,23 @@ pub struct Means {
     pub auth: AuthFile,
     pub env: Env,
     pub sites: Sites,
+    /// How other programs are started; without it, credentials that only they know cannot be had.
+    pub commands: Option<Arc<dyn Commands>>,
 }
 
 impl Means {
     pub fn new(net: Client, clock: Arc<dyn Clock>, home: &Home, env: Env) -> Self {
-        Self { net, clock, auth: AuthFile::new(home), env, sites: Sites::default() }
+        Self { net, clock, auth: AuthFile::new(home), env, sites: Sites::default(), commands: None }
+    }
+
+    #[must_use]
+    pub fn with_commands(mut self, commands: Arc<dyn Commands>) -> Self {
+        self.commands = Some(commands);
+        self
     }
 }
 
-/// The servers that issue tokens. Only tests say others.
+/// The servers that issue tokens and publish facts. Only tests say others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sites {
     /// Used when neither the sign-in nor the environment names a portal.
@@ -60,6 +72,19 @@ pub struct Sites {
     /// Tried in this order.
     pub anthropic_token: Vec<String>,
     pub github: String,
+    /// The registry of models.dev.
+    pub models_dev: String,
+    /// OpenRouter's public catalogue, for what other providers do not say about their models.
+    pub openrouter: String,
+    /// Where machines on AWS find out about themselves.
+    pub aws_metadata: String,
+    /// Where containers on AWS do.
+    pub aws_container: String,
+    /// `{region}` stands for the region in these two.
+    pub aws_sts: String,
+    pub aws_sso: String,
+    /// Where a key of Z.AI may be at home, each with a model to try, in the order to try them.
+    pub zai: Vec<(String, String)>,
 }
 
 impl Default for Sites {
@@ -72,6 +97,20 @@ impl Default for Sites {
                 "https://console.anthropic.com/v1/oauth/token".to_owned(),
             ],
             github: "https://github.com".to_owned(),
+            models_dev: "https://models.dev/api.json".to_owned(),
+            openrouter: "https://openrouter.ai/api/v1".to_owned(),
+            aws_metadata: "http://169.254.169.254".to_owned(),
+            aws_container: "http://169.254.170.2".to_owned(),
+            aws_sts: "https://sts.{region}.amazonaws.com".to_owned(),
+            aws_sso: "https://portal.sso.{region}.amazonaws.com".to_owned(),
+            zai: [
+                ("https://api.z.ai/api/paas/v4", "glm-5"),
+                ("https://open.bigmodel.cn/api/paas/v4", "glm-5"),
+                ("https://api.z.ai/api/coding/paas/v4", "glm-4.7"),
+                ("https://open.bigmodel.cn/api/coding/paas/v4", "glm-4.7"),
+            ]
+            .map(|(url, model)| (url.to_owned(), model.to_owned()))
+            .to_vec(),
         }
     }
 }
@@ -86,6 +125,8 @@ pub enum Keys {
     /// The credentials file of Anthropic's own client.
     AnthropicFile(PathBuf),
     Aws(aws::Source),
+    /// GitHub's own program knows it.
+    Gh,
 }
 
 impl Keys {
@@ -112,7 +153,8 @@ impl Keys {
             Self::Nous => Arc::new(nous::Nous::new(means.clone())),
             Self::Codex => Arc::new(codex::Codex::new(means.clone())),
             Self::AnthropicFile(path) => Arc::new(anthropic::TokenFile::new(means.clone(), path.clone())),
-            Self::Aws(source) => Arc::new(aws::AwsCredentials::new(source.clone())),
+            Self::Gh => Arc::new(copilot::GhToken::new(means.clone())),
+            Self::Aws(source) => Arc::new(aws::AwsCredentials::new(means.clone(), source.clone())),
         }
     }
 }

@@ -72,7 +72,7 @@ fn hold(file: &AuthFile, work: &Receiver<Job>, taken: Promise<Result<(), SignInE
 }
 
 /// Runs blocking work on a thread of its own; `None` if it could not.
-pub(super) fn aside(work: impl FnOnce() + Send + 'static) -> Option<Answer<()>> {
+pub(crate) fn aside(work: impl FnOnce() + Send + 'static) -> Option<Answer<()>> {
     let (promise, answer) = slot();
     let spawned = std::thread::Builder::new().name("auth-write".to_owned()).spawn(move || {
         work();
@@ -89,7 +89,7 @@ pub(super) fn aside(work: impl FnOnce() + Send + 'static) -> Option<Answer<()>> 
 
 /// A value that one thread will have and a task waits for.
 #[derive(Debug)]
-pub(super) struct Answer<T> {
+pub(crate) struct Answer<T> {
     value: Arc<Mutex<Option<T>>>,
     done: Cancel,
 }
@@ -119,7 +119,7 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Answer<T> {
-    pub(super) async fn wait(self) -> Option<T> {
+    pub(crate) async fn wait(self) -> Option<T> {
         self.done.cancelled().await;
         self.value.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

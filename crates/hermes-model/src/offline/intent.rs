@@ -106,7 +106,19 @@ pub(super) fn read(text: &str) -> Vec<Intent> {
     intents
 }
 
-/// Splits at `then`, but not inside quotes or back quotes.
+/// Words a further step begins with.
+const STEP_VERBS: [&str; 9] =
+    ["read ", "list ", "show ", "search ", "find ", "run ", "execute ", "open ", "look "];
+
+/// Whether `and` here begins another step: a verb follows, and what came before is not somebody's own words.
+fn begins_step(before: &str, rest: &str) -> bool {
+    const OWN_WORDS: [&str; 6] = ["remember", "please remember", "forget", "every", "write", "create"];
+    let before = strip_politeness(before.trim());
+    !OWN_WORDS.iter().any(|word| starts_with(before, word))
+        && STEP_VERBS.iter().any(|verb| starts_with(rest, verb))
+}
+
+/// Splits at `then`, and at `and` where another step begins, but not inside quotes or back quotes.
 fn split_steps(text: &str) -> Vec<&str> {
     let mut steps = Vec::new();
     let mut start = 0;
@@ -119,7 +131,14 @@ fn split_steps(text: &str) -> Vec<&str> {
                 let rest = text.get(at..).unwrap_or_default();
                 let joint = [" and then ", ", then ", "; then ", " then "]
                     .into_iter()
-                    .find(|joint| starts_with(rest, joint));
+                    .find(|joint| starts_with(rest, joint))
+                    .or_else(|| {
+                        let before = text.get(start..at).unwrap_or_default();
+                        [", and ", " and ", ", "].into_iter().find(|joint| {
+                            starts_with(rest, joint)
+                                && begins_step(before, rest.get(joint.len()..).unwrap_or_default())
+                        })
+                    });
                 if let Some(joint) = joint
                     && at >= start
                 {

@@ -168,6 +168,15 @@ fn steps_are_taken_one_after_another_and_then_told() {
 }
 
 #[test]
+fn and_joins_steps_but_not_words() {
+    let read = |text: &str| intent::read(text).len();
+    assert_eq!(read("list the files here and read README.md"), 2);
+    assert_eq!(read("Please read a.txt, search for TODO and run `ls`"), 3);
+    assert_eq!(read("remember that I read and run every morning"), 1);
+    assert_eq!(read("search for bread and read"), 1);
+}
+
+#[test]
 fn failures_are_told_as_failures() {
     let intent = Intent::ReadFile { path: "x.txt".into() };
     let said = phrase::result(&intent, Some(r#"{"error": "File not found: x.txt"}"#));

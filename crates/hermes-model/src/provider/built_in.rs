@@ -136,6 +136,10 @@ impl Search<'_> {
         };
         match found {
             Ok(found) => self.put_key(parts, Some(found), ""),
+            Err(_) if copilot::has_gh(&self.facts.env) => {
+                parts.key_origin = Some("gh auth token".to_owned());
+                parts.keys = Keys::Gh;
+            }
             Err(copilot::Missing::Nothing) => {
                 return Err(ResolveError::no_key(provider.id, Some("COPILOT_GITHUB_TOKEN")));
             }
@@ -170,19 +174,20 @@ impl Search<'_> {
     /// Flag, file, variable, the provider's own.
     fn base_of(&self, provider: &Provider) -> String {
         let chosen = self.choice.base_url.clone().or_else(|| self.configured_base());
-        chosen
-            .or_else(|| self.facts.address_in(provider.base_variable))
-            .unwrap_or_else(|| provider.base_url.to_owned())
+        chosen.or_else(|| self.base_in_environment(provider)).unwrap_or_else(|| provider.base_url.to_owned())
+    }
+
+    /// The variable that moves a provider; Nous has an older one, too.
+    fn base_in_environment(&self, provider: &Provider) -> Option<String> {
+        let older = || self.facts.address_in("NOUS_BASE_URL").filter(|_| provider.id == "nous");
+        self.facts.address_in(provider.base_variable).or_else(older)
     }
 
     /// Whether an address is one the provider's key belongs to.
     pub(super) fn owns(&self, provider: &Provider, url: &str) -> bool {
         let host = |text: &str| Base::parse(text).host().to_owned();
-        let known = [
-            Some(provider.base_url.to_owned()),
-            self.configured_base(),
-            self.facts.address_in(provider.base_variable),
-        ];
+        let known =
+            [Some(provider.base_url.to_owned()), self.configured_base(), self.base_in_environment(provider)];
         provider.kind == Kind::Aws || known.into_iter().flatten().any(|own| host(&own) == host(url))
     }
 }

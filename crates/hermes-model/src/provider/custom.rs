@@ -3,8 +3,10 @@
 //! Invariant: `OPENROUTER_API_KEY` is shown to openrouter.ai, or to the address that was set for OpenRouter, and to
 //! nobody else.
 
+use hermes_config::settings::CustomProvider;
+
 use super::error::ResolveError;
-use super::facts::FoundKey;
+use super::facts::{Facts, FoundKey};
 use super::registry::{CUSTOM, LM_STUDIO, OPENAI, OPENROUTER, Provider};
 use super::resolve::Search;
 use crate::client::Presented;
@@ -118,4 +120,12 @@ pub(super) fn with_version(url: &str, api_mode: Option<&str>) -> String {
         api_mode.and_then(Mode::parse) == Some(Mode::Anthropic) || base.host() == "api.anthropic.com";
     let bare = base.path().is_empty() && !base.host().is_empty() && !url.contains('?');
     if bare && !messages { format!("{}/v1", base.as_str()) } else { base.as_str().to_owned() }
+}
+
+/// What the user wrote about a model of one of their own endpoints.
+pub(super) fn context_length(facts: &Facts, base: &Base, model: &str) -> Option<u64> {
+    CustomProvider::all(&facts.config)
+        .into_iter()
+        .filter(|entry| with_version(&entry.base_url, entry.api_mode.as_deref()) == base.as_str())
+        .find_map(|entry| entry.context_lengths.iter().find(|(id, _)| *id == model).map(|(_, size)| *size))
 }

@@ -4,6 +4,7 @@ use hermes_config::auth::{AuthFile, AuthState};
 use hermes_config::{Config, Env, Home, is_usable_key};
 use hermes_types::Secret;
 
+use super::known::KnownModels;
 use super::window::LearntWindows;
 use crate::credential::has_pool;
 
@@ -15,6 +16,7 @@ pub struct Facts {
     pub env: Env,
     pub auth: AuthState,
     pub learnt: LearntWindows,
+    pub known: KnownModels,
 }
 
 /// A key and where it was found.
@@ -33,7 +35,7 @@ impl FoundKey {
 impl Facts {
     pub fn read(home: &Home, config: Config, env: Env) -> Self {
         let auth = AuthFile::new(home).read();
-        Self { config, env, auth, learnt: LearntWindows::read(home) }
+        Self { config, env, auth, learnt: LearntWindows::read(home), known: KnownModels::read(home) }
     }
 
     /// The first variable that holds something like a key.

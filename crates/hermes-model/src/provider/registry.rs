@@ -2,7 +2,9 @@
 //!
 //! Data only; names and aliases are `hermes-config`'s. A provider without an address of its own needs one from the user.
 
-use crate::wire::Mode;
+use hermes_config::canonical_provider;
+
+use crate::wire::{Base, Mode};
 
 /// How a provider is paid for and signed in to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +106,7 @@ pub(super) const OPENAI: &Provider = &api("openai", "https://api.openai.com/v1",
         .mode(Mode::Responses).vendor("openai").auxiliary("gpt-4o-mini");
 
 #[rustfmt::skip]
-pub(super) const CUSTOM: &Provider = &api("custom", "", &["OPENAI_API_KEY"], "OPENAI_BASE_URL").kind(Kind::Custom).auxiliary("gpt-4o-mini");
+pub(crate) const CUSTOM: &Provider = &api("custom", "", &["OPENAI_API_KEY"], "OPENAI_BASE_URL").kind(Kind::Custom).auxiliary("gpt-4o-mini");
 
 /// Detected ones stand in the order in which they are looked for.
 #[rustfmt::skip]
@@ -164,6 +166,19 @@ pub(super) const LM_STUDIO: (&str, &str, &str) = ("lmstudio", "http://127.0.0.1:
 
 /// Keys that start like this belong to the coding plan, which lives at another host.
 pub(super) const KIMI_PLAN: (&str, &str) = ("sk-kimi-", "https://api.kimi.com/coding/v1");
+
+/// A provider by any of its spellings.
+pub(crate) fn find_named(name: &str) -> Option<&'static Provider> {
+    canonical_provider(name).ok().and_then(find)
+}
+
+/// The provider that is known to live at a host.
+pub(crate) fn at_host(host: &str) -> Option<&'static Provider> {
+    let lives = |provider: &&Provider| {
+        !provider.base_url.is_empty() && Base::parse(provider.base_url).host() == host && !host.is_empty()
+    };
+    REGISTRY.iter().find(lives)
+}
 
 /// A provider by its canonical id.
 pub fn find(id: &str) -> Option<&'static Provider> {

@@ -161,9 +161,9 @@ impl Search<'_> {
             Kind::Process => {
                 return Err(ResolveError::Unusable {
                     provider: provider.id.to_owned(),
-                    why:
-                        "The Copilot agent process is not supported as a model here; use provider `copilot`."
-                            .to_owned(),
+                    why: "The Copilot agent process cannot be used as a model here. Use provider `copilot` with the \
+                          same GitHub account: set COPILOT_GITHUB_TOKEN, or run `hermes model`."
+                        .to_owned(),
                 });
             }
             _ => {}

@@ -1,17 +1,23 @@
 //! A provider, a model, an address and a key, ready to be asked.
 
+use std::sync::Arc;
+
 use hermes_config::settings::ProviderRouting;
 use hermes_config::{Config, yaml};
 
+use super::custom;
 use super::facts::Facts;
-use super::registry::{Kind, Provider, REGISTRY};
+use super::registry::{self, Kind, Provider};
 use super::resolve::Search;
 use super::window::{self, NameValue};
 use crate::caching::CachePolicy;
 use crate::client::Endpoint;
+use crate::context_window::Origin;
 use crate::credential::{Keys, Means};
+use crate::discovery::ListedModel;
+use crate::price::Prices;
 use crate::wire::{
-    AwsAuth, Base, Credential, Guardrail, Mode, ParameterSupport, Route, Routing, Vendor, WireOptions,
+    AwsAuth, Credential, Guardrail, Mode, ParameterSupport, Route, Routing, Vendor, WireOptions,
 };
 
 /// Whether somebody asked for the model, or it is only our default.
@@ -32,6 +38,9 @@ pub struct Target {
     /// A variable, a file, a setting: where the key was found, for messages.
     pub key_origin: Option<String>,
     pub context_window: u64,
+    pub window_origin: Origin,
+    /// From the provider's own list, as it was when it was last read.
+    pub prices: Option<Prices>,
 }
 
 /// What a search has found so far.
@@ -76,7 +85,9 @@ impl Target {
             let size = facts.config.int("model.ollama_num_ctx").and_then(|size| u64::try_from(size).ok());
             wire.ollama_num_ctx = size.filter(|size| *size > 0);
         }
-        let context_window = window_of(facts, &parts, &wire);
+        let (context_window, window_origin) =
+            window_of(facts, parts.provider, &parts.model, &wire, parts.context_length);
+        let prices = facts.known.get(&parts.model, wire.base.as_str()).and_then(|known| known.prices);
         Self {
             model: parts.model,
             model_choice: parts.model_choice,
@@ -84,7 +95,52 @@ impl Target {
             keys: parts.keys.shown_on(mode),
             key_origin: parts.key_origin,
             context_window,
+            window_origin,
+            prices,
         }
+    }
+
+    /// The same endpoint, asked for another of its models.
+    #[must_use]
+    pub fn with_model(&self, facts: &Facts, model: &str) -> Self {
+        let provider = registry::find(self.provider()).unwrap_or(registry::CUSTOM);
+        let mut wire = self.wire.clone();
+        wire.context_length =
+            said_about(facts, provider, model).or_else(|| custom::context_length(facts, &wire.base, model));
+        wire.cache = CachePolicy::for_route(wire.mode, wire.vendor, model, wanted_cache(&facts.config));
+        wire.effort_levels = None;
+        let (context_window, window_origin) = window_of(facts, provider, model, &wire, wire.context_length);
+        let prices = facts.known.get(model, wire.base.as_str()).and_then(|known| known.prices);
+        Self {
+            model: model.to_owned(),
+            model_choice: ModelChoice::Said,
+            wire,
+            keys: self.keys.clone(),
+            key_origin: self.key_origin.clone(),
+            context_window,
+            window_origin,
+            prices,
+        }
+    }
+
+    /// Takes over what a provider's own list says about the model: the wires it can be asked on, the levels of effort.
+    pub fn heed(&mut self, listed: &ListedModel) {
+        if !listed.efforts.is_empty() {
+            self.wire.effort_levels = Some(listed.efforts.clone());
+        }
+        let endpoints: Vec<&str> = listed.endpoints.iter().map(String::as_str).collect();
+        if self.provider() != "copilot" || endpoints.is_empty() {
+            return;
+        }
+        let mode = Mode::choose(&Route {
+            provider: self.provider(),
+            base_url: self.base_url(),
+            model: &self.model,
+            endpoints: &endpoints,
+            ..Route::default()
+        });
+        self.wire.mode = mode;
+        self.keys = self.keys.clone().shown_on(mode);
     }
 
     pub fn provider(&self) -> &str {
@@ -102,27 +158,46 @@ impl Target {
             wire: self.wire.clone(),
             credentials: self.keys.credentials(means),
             context_window: self.context_window,
-            prices: None,
+            window_origin: self.window_origin,
+            prices: self.prices,
+            learnt: Arc::default(),
         }
     }
 }
 
-fn window_of(facts: &Facts, parts: &TargetParts, wire: &WireOptions) -> u64 {
-    if let Some(size) = parts.context_length {
-        return size;
+/// `model.context_length`, where it was written about this model and this provider.
+fn said_about(facts: &Facts, provider: &Provider, model: &str) -> Option<u64> {
+    let config = &facts.config;
+    let named = config.text_if_any("model.provider").unwrap_or_else(|| "auto".to_owned());
+    let about = registry::find_named(&named).is_none_or(|other| other.id == provider.id)
+        && config.text_if_any("model.default").is_some_and(|default| default == model);
+    let size = config.int("model.context_length").and_then(|size| u64::try_from(size).ok());
+    size.filter(|size| about && *size > 0)
+}
+
+fn window_of(
+    facts: &Facts,
+    provider: &Provider,
+    model: &str,
+    wire: &WireOptions,
+    configured: Option<u64>,
+) -> (u64, Origin) {
+    if let Some(size) = configured {
+        return (size, Origin::Configured);
     }
-    if let Some(size) = facts.learnt.get(&parts.model, wire.base.as_str()) {
-        return size;
+    if let Some(size) = facts.learnt.get(model, wire.base.as_str()) {
+        return (size, Origin::Refusal);
     }
-    let known = |provider: &Provider| {
-        !provider.base_url.is_empty() && Base::parse(provider.base_url).host() == wire.base.host()
-    };
-    let names = if parts.provider.kind == Kind::Custom && !REGISTRY.iter().any(known) {
+    let asked = facts.known.get(model, wire.base.as_str()).and_then(|known| known.window);
+    if let Some((size, at)) = asked {
+        return (size, Origin::Asked(at));
+    }
+    let names = if provider.kind == Kind::Custom && registry::at_host(wire.base.host()).is_none() {
         NameValue::Meaningless
     } else {
         NameValue::Meaningful
     };
-    window::guess(parts.provider.kind, names, &parts.model)
+    (window::guess(provider.kind, names, model), Origin::Guessed)
 }
 
 fn wanted_cache(config: &Config) -> CachePolicy {

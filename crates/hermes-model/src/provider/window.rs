@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hermes_config::Home;
-use hermes_config::yaml::{Value, parse};
+use hermes_config::lock::{Lock, Patience};
+use hermes_config::yaml::{Path, Value, edit, parse};
+use hermes_config::{Home, write};
 
 use super::registry::Kind;
 use crate::context_window::{DEFAULT, cache_key, of_bedrock, of_family};
@@ -25,6 +26,28 @@ impl LearntWindows {
         let entries = tree.get("context_lengths").and_then(Value::as_map);
         let sizes = entries.into_iter().flat_map(hermes_config::yaml::Map::iter);
         Self(sizes.filter_map(|(key, size)| Some((key.to_owned(), positive(size)?))).collect())
+    }
+
+    /// Adds one size to the file and leaves everything else in it as it is. Blocks on the disk.
+    pub fn remember(home: &Home, model: &str, base_url: &str, size: u64) -> hermes_config::Result<()> {
+        let path = home.context_length_cache();
+        let _lock = Lock::take(&path.with_extension("yaml.lock"), Patience::SETTINGS)?;
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "not text; a context length is not remembered");
+                return Ok(());
+            }
+            text => text.unwrap_or_default(),
+        };
+        let place = Path::from_segments(["context_lengths".to_owned(), cache_key(model, base_url)]);
+        let size = Value::Int(i128::from(size));
+        match edit::set(&text, &place, &size) {
+            Ok(text) => write::replace(&path, text.as_bytes()),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a context length is not remembered");
+                Ok(())
+            }
+        }
     }
 
     pub fn get(&self, model: &str, base_url: &str) -> Option<u64> {

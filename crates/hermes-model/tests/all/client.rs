@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hermes_model::client::{
-    Credentials, Dumps, Endpoint, Extent, FixedKey, ModelClient, Persistence, Presented, Unavailable,
+    Credentials, Dumps, Echo, Endpoint, Extent, FixedKey, ModelClient, Persistence, Presented, Refusal,
+    Unavailable,
 };
-use hermes_model::wire::{Cause, Mode, WireOptions};
+use hermes_model::context_window::Origin;
+use hermes_model::wire::{Mode, WireOptions};
 use hermes_net::{Client, Config, Proxies};
 use hermes_testkit::script::{CutHow, Event, ToolCall as ScriptedCall};
 use hermes_testkit::{ModelServer, Reply, Script, TestClock};
@@ -45,7 +47,9 @@ impl Bench {
             wire: WireOptions::new(mode, provider, &base),
             credentials: Arc::new(FixedKey(presented)),
             context_window: 128_000,
+            window_origin: Origin::Configured,
             prices: None,
+            learnt: Arc::default(),
         }
     }
 
@@ -368,7 +372,7 @@ impl Credentials for Renewable {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+    fn rotate(&self, _: &Refusal) -> bool {
         self.rotations.fetch_add(1, Ordering::Relaxed) < self.spare_keys
     }
 
@@ -489,4 +493,118 @@ async fn no_key_is_in_any_file_a_failing_turn_writes() {
 fn the_clock_of_these_tests_does_not_pass_by_itself() {
     let clock = TestClock::auto_advance_up_to(Duration::from_mins(2));
     assert_eq!(clock.monotonic(), clock.monotonic());
+}
+
+/// A client whose clock stands still until the test moves it.
+async fn still(script: Script, persistence: Persistence) -> (Bench, ModelClient) {
+    let mut bench = Bench::new(script).await;
+    bench.clock = Arc::new(TestClock::new());
+    bench.net = Client::new(Config { proxies: Proxies::Direct, ..Config::new(bench.clock.clone()) }).unwrap();
+    let endpoints = vec![bench.endpoint(Mode::Chat, "custom")];
+    let client = ModelClient::new(bench.net.clone(), bench.clock.clone(), endpoints, persistence).unwrap();
+    (bench, client)
+}
+
+/// Asks, and lets time pass in steps, each once the client has heard what the server said before.
+async fn ask_slowly(
+    bench: &Bench,
+    client: &ModelClient,
+    gates: &[&str],
+    step: Duration,
+) -> (Result<Completion, ModelError>, Heard) {
+    let (mut heard, request) = (Heard::default(), bench.request("hi"));
+    let told = Cancel::new();
+    let mut sink = |delta: Delta| {
+        if matches!(delta, Delta::Text(_)) {
+            told.cancel();
+        }
+        heard.take(delta);
+    };
+    let steps = async {
+        told.cancelled().await;
+        for gate in gates {
+            bench.server.wait_until_at(gate, 1).await;
+            let waits = bench.clock.slept().len();
+            bench.clock.advance(step);
+            bench.server.release(gate);
+            while bench.clock.slept().len() == waits {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let (result, ()) = tokio::join!(client.complete(&request, &mut sink), steps);
+    (result, heard)
+}
+
+#[tokio::test]
+async fn a_stream_of_keep_alives_is_given_up() {
+    let comment = |text: &str| Event::Comment(text.into());
+    let script = Script::new()
+        .reply(
+            Reply::deltas(["so "])
+                .event(Event::Wait("one".into()))
+                .event(comment("b"))
+                .event(Event::Wait("two".into()))
+                .event(comment("c"))
+                .stall(),
+        )
+        .reply(Reply::text("so it is"));
+    let (bench, client) = still(script, Persistence { attempts: 2, ..Persistence::default() }).await;
+    let waited = async {
+        // The pause before the second attempt.
+        bench.server.wait_for_requests(1).await;
+        while !bench.clock.slept().contains(&Duration::from_secs(2)) {
+            tokio::task::yield_now().await;
+        }
+        bench.clock.advance(Duration::from_secs(2));
+    };
+    // Each pause is short of the limit; together they are past it.
+    let asked = ask_slowly(&bench, &client, &["one", "two"], Duration::from_secs(100));
+    let ((result, heard), ()) = tokio::join!(asked, waited);
+    assert_eq!(
+        (result.unwrap().message.content.text().as_ref(), heard.text.as_str()),
+        ("so it is", "so it is")
+    );
+    assert!(heard.statuses.iter().any(|status| status.contains("kept its connection alive")), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_silent_stream_can_be_given_up_sooner() {
+    let script = Script::new().reply(Reply::deltas(["so "]).stall());
+    let sooner =
+        Persistence { attempts: 1, read_within: Some(Duration::from_mins(1)), ..Persistence::default() };
+    let (bench, client) = still(script, sooner).await;
+    let request = bench.request("hi");
+    let told = Cancel::new();
+    let mut sink = |_| told.cancel();
+    let steps = async {
+        told.cancelled().await;
+        while !bench.clock.slept().contains(&Duration::from_mins(1)) {
+            tokio::task::yield_now().await;
+        }
+        bench.clock.advance(Duration::from_mins(1));
+    };
+    let (result, ()) = tokio::join!(client.complete(&request, &mut sink), steps);
+    let told = result.unwrap_err().to_string();
+    assert!(told.contains("sent nothing for 60 s"), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_written_down_can_be_shown() {
+    let home = hermes_testkit::TempHome::new().unwrap();
+    std::fs::create_dir(home.join("sessions")).unwrap();
+    let bench = Bench::new(Script::new().reply(Reply::text("ok"))).await;
+    let shown = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = shown.clone();
+    let echo = Echo::new(move |text| kept.lock().unwrap().push(text.to_owned()));
+    let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All };
+    let client = bench
+        .client(vec![bench.endpoint(Mode::Chat, "custom")])
+        .with_dumps(Some(dumps))
+        .with_echo(Some(echo));
+    ask(&client, &bench.request("hi")).await.0.unwrap();
+    let shown = shown.lock().unwrap();
+    let dump: serde_json::Value = serde_json::from_str(&shown[0]).unwrap();
+    assert_eq!((shown.len(), dump["reason"].as_str()), (1, Some("preflight")));
+    assert!(!shown[0].contains(KEY));
 }

@@ -6,78 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::{Env, Home};
-use hermes_model::client::{Credentials, Presented};
-use hermes_model::credential::pool::{Pool, PoolName, Strategy};
-use hermes_model::credential::{Keys, Means, Progress, SignIn, SignInError, Sites, aws, login, logout};
-use hermes_model::wire::{Cause, Mode};
-use hermes_net::{Client, Config, Proxies};
+use hermes_model::credential::pool::{PoolName, Strategy};
+use hermes_model::credential::{
+    Keys, Progress, SignIn, SignInError, aws, login, login_to_nous, logout, nous,
+};
+use hermes_net::{Client, Config, Proxies, Verification};
 use hermes_testkit::{ModelServer, Script, TempHome, TestClock};
 use hermes_types::{Cancel, Secret};
 use serde_json::{Value, json};
 
-/// A home, a clock and a server that plays every issuer.
-struct Stage {
-    home: TempHome,
-    server: ModelServer,
-    clock: TestClock,
-    means: Means,
-}
-
-impl Stage {
-    /// `replies` is the list of a model script.
-    async fn new(replies: &str, auth: &Value, env: &[(&str, &str)]) -> Self {
-        let script =
-            Script::from_yaml("issuer", &format!("order: first_match\nreplies:\n{replies}")).unwrap();
-        let server = ModelServer::start(script).await.unwrap();
-        let home = TempHome::builder().file("auth.json", auth.to_string()).build().unwrap();
-        // Polls pass at once; the timeouts of requests do not.
-        let clock = TestClock::auto_advance_up_to(Duration::from_secs(10));
-        let shared = Arc::new(clock.clone());
-        let net = Client::new(Config { proxies: Proxies::Direct, ..Config::new(shared.clone()) }).unwrap();
-        let user = home.path().to_string_lossy().into_owned();
-        let env = Env::from_pairs([("HOME", user.as_str())].into_iter().chain(env.iter().copied()));
-        let mut means = Means::new(net, shared, &Home::at(home.path()), env);
-        means.sites = Sites {
-            nous_portal: server.url(),
-            codex_issuer: server.url(),
-            anthropic_token: vec![format!("{}/first", server.url()), format!("{}/second", server.url())],
-            github: server.url(),
-        };
-        Self { home, server, clock, means }
-    }
-
-    fn auth(&self) -> Value {
-        serde_json::from_str(&self.home.read("auth.json")).unwrap()
-    }
-
-    fn nous(&self) -> Value {
-        self.auth()["providers"]["nous"].clone()
-    }
-
-    fn bodies(&self) -> Vec<String> {
-        self.server.requests().iter().map(|r| format!("{} {}", r.path(), r.body_text())).collect()
-    }
-
-    async fn login(&self, provider: &str) -> (Result<SignIn, SignInError>, Vec<Progress>) {
-        let seen = Mutex::new(Vec::new());
-        let listener = |step: Progress| seen.lock().unwrap().push(step);
-        let result = login(&self.means, provider, &listener, &Cancel::new()).await;
-        (result, seen.into_inner().unwrap())
-    }
-}
-
-async fn current(credentials: &dyn Credentials) -> Result<String, String> {
-    match credentials.current(&Cancel::new()).await {
-        Ok(Presented::Bearer(key)) => Ok(key.expose().to_owned()),
-        Ok(Presented::ApiKeyHeader(key)) => Ok(format!("x {}", key.expose())),
-        Ok(other) => Ok(format!("{other:?}")),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-async fn renew(credentials: &dyn Credentials) -> Result<(), String> {
-    credentials.renew(&Cancel::new()).await.map_err(|error| error.to_string())
-}
+use super::pool::{pool_entry, pool_name};
+use super::stage::{Stage, current, renew};
 
 /// The clock of a stage starts at 2026-01-02 03:04:05.
 const LONG_AGO: &str = "2026-01-01T00:00:00Z";
@@ -304,6 +243,103 @@ async fn signing_in_to_nous() {
 }
 
 #[tokio::test]
+async fn the_flags_of_a_sign_in_are_kept_with_it() {
+    let tokens = json!({"access_token": "acc9", "refresh_token": "ref9", "expires_in": 900});
+    let other = reply(
+        "/mine/api/oauth/device/code",
+        "scope=inference%3Aother",
+        200,
+        &json!({
+            "device_code": "dev", "user_code": "A", "verification_uri": "https://p/device", "expires_in": 60,
+        }),
+    );
+    let replies = other
+        + &reply("/mine/api/oauth/token", "client_id=me", 200, &tokens)
+        + &reply(
+            "/mine/api/oauth/agent-key",
+            "min_ttl",
+            200,
+            &json!({"api_key": "key9", "expires_in": 7200}),
+        );
+    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let options = nous::Options {
+        portal_url: Some(format!("{}/mine/", stage.server.url())),
+        inference_url: Some("https://i.example/v1/".to_owned()),
+        client_id: Some("me".to_owned()),
+        scope: Some("inference:other".to_owned()),
+        tls: nous::Tls { ca_bundle: None, verification: Verification::Skipped },
+    };
+    assert_eq!(login_to_nous(&stage.means, &options, &|_| {}, &Cancel::new()).await, Ok(()));
+    let state = stage.nous();
+    assert_eq!(state["tls"], json!({"insecure": true, "ca_bundle": null}));
+    assert_eq!(
+        (&state["portal_base_url"], &state["inference_base_url"], &state["client_id"], &state["agent_key"]),
+        (
+            &json!(format!("{}/mine", stage.server.url())),
+            &json!("https://i.example/v1"),
+            &json!("me"),
+            &json!("key9")
+        )
+    );
+    // A bundle that cannot be used is said before anything is asked.
+    let broken =
+        nous::Tls { ca_bundle: Some(stage.home.join("none.pem")), verification: Verification::Required };
+    let options = nous::Options { tls: broken, ..nous::Options::default() };
+    let told = login_to_nous(&stage.means, &options, &|_| {}, &Cancel::new()).await.unwrap_err().to_string();
+    assert!(told.contains("none.pem"), "{told}");
+}
+
+#[tokio::test]
+async fn a_renewal_nobody_waits_for_is_finished() {
+    async fn check(keys: Keys, auth: Value, path: &str, body: Value, file: &str, expected: &str) {
+        let replies = format!(
+            "  - when: {{path: {path}}}\n    events: [{{wait: gate}}]\n    http: {{status: 200, body: {body}}}\n"
+        );
+        let stage = Stage::new(&replies, &auth, &[]).await;
+        let keys = match keys {
+            Keys::AnthropicFile(_) => {
+                let old =
+                    json!({"claudeAiOauth": {"accessToken": "a0", "refreshToken": "r0", "expiresAt": 1}});
+                std::fs::write(stage.home.join(file), old.to_string()).unwrap();
+                Keys::AnthropicFile(stage.home.join(file))
+            }
+            other => other,
+        };
+        let credentials = keys.credentials(&stage.means);
+        let cancel = Cancel::new();
+        {
+            let mut asking = credentials.current(&cancel);
+            let arrived = stage.server.wait_until_at("gate", 1);
+            let mut arrived = std::pin::pin!(arrived);
+            std::future::poll_fn(|context| {
+                assert!(asking.as_mut().poll(context).is_pending(), "{path}");
+                arrived.as_mut().poll(context)
+            })
+            .await;
+            // Here the turn is cancelled and everything it waited for is dropped.
+        }
+        stage.server.release("gate");
+        while !stage.home.read(file).contains(expected) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let pair = json!({"access_token": "acc1", "refresh_token": "rotated", "expires_in": 900});
+    check(
+        Keys::Nous,
+        signed_in(LONG_AGO, LONG_AGO),
+        "/api/oauth/token",
+        pair.clone(),
+        "auth.json",
+        "rotated",
+    )
+    .await;
+    let state = codex_state(&web_token(NOW - 5, "old"));
+    check(Keys::Codex, state, "/oauth/token", pair.clone(), "auth.json", "rotated").await;
+    let none = Keys::AnthropicFile("".into());
+    check(none, json!({}), "/first", pair, "anthropic.json", "rotated").await;
+}
+
+#[tokio::test]
 async fn sign_ins_that_end_badly() {
     async fn check(replies: String, expected: SignInError) {
         let stage = Stage::new(&replies, &json!({"kept": true}), &[]).await;
@@ -340,7 +376,7 @@ async fn an_account_without_a_plan_is_signed_in_with_a_note() {
 }
 
 /// A web token that runs out at a time; only the payload counts.
-fn web_token(exp: u64, name: &str) -> String {
+pub(crate) fn web_token(exp: u64, name: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let payload = json!({"exp": exp, "n": name}).to_string();
     let mut text = String::new();
@@ -354,7 +390,7 @@ fn web_token(exp: u64, name: &str) -> String {
     format!("h.{text}.s")
 }
 
-const NOW: u64 = 1_767_323_045;
+pub(crate) const NOW: u64 = 1_767_323_045;
 
 fn codex_state(access: &str) -> Value {
     json!({"providers": {"openai-codex": {"tokens": {"access_token": access, "refresh_token": "cref0", "id": 7}, "mine": 1}}})
@@ -497,115 +533,6 @@ async fn anthropics_file_is_renewed_in_place() {
     // Refused, and both servers refuse too: the words say where the token came from.
     let told = renew(&*file).await.unwrap_err();
     assert!(told.contains("credentials.json") && !told.contains("aref"), "{told}");
-}
-
-fn pool_entry(id: &str, key: &str, extra: &Value) -> Value {
-    let mut entry = json!({"id": id, "access_token": key, "auth_type": "api_key", "note": "kept"});
-    entry.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap_or_default());
-    entry
-}
-
-fn pool_name(strategy: Strategy) -> PoolName {
-    PoolName {
-        name: "zai".to_owned(),
-        host: "api.z.ai".to_owned(),
-        strategy,
-        mode: Mode::Chat,
-        besides: None,
-    }
-}
-
-#[tokio::test]
-async fn a_pool_rests_its_keys() {
-    let entries = json!([
-        pool_entry("b", "key-b", &json!({"priority": 2})),
-        pool_entry("a", "key-a", &json!({"priority": 1})),
-        pool_entry("d", "key-d", &json!({"priority": 0, "last_status": "dead"})),
-        pool_entry("f", "key-f", &json!({"base_url": "https://elsewhere.example/v1"})),
-        pool_entry(
-            "c",
-            "key-c",
-            &json!({"last_status": "exhausted", "last_status_at": NOW - 10, "last_error_code": 429})
-        ),
-    ]);
-    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries, "other": ["?"]}}), &[]).await;
-    let pool = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
-    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
-    assert!(pool.has_another() && !pool.can_renew());
-    assert!(pool.rotate(Cause::RateLimit, None));
-    assert_eq!(current(&pool).await, Ok("key-b".to_owned()));
-    assert!(!pool.rotate(Cause::Credential, None));
-    let told = current(&pool).await.unwrap_err();
-    assert!(told.contains("zai") && told.contains("5 min") && !told.contains("key-"), "{told}");
-    // On disk, with everything else as it was.
-    let stored = stage.auth()["credential_pool"].clone();
-    assert_eq!(stored["other"], json!(["?"]));
-    let find = |id: &str| stored["zai"].as_array().unwrap().iter().find(|e| e["id"] == id).unwrap().clone();
-    let (a, b) = (find("a"), find("b"));
-    assert_eq!(
-        (&a["last_status"], &a["last_error_code"], &a["note"]),
-        (&json!("exhausted"), &json!(429), &json!("kept"))
-    );
-    assert_eq!((&b["last_error_code"], &b["last_status_at"]), (&json!(401), &json!(1_767_323_045.0)));
-    // Another process sees the same; a refused key is back after five minutes, a used-up one after an hour.
-    let reopened = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
-    assert!(current(&reopened).await.is_err());
-    stage.clock.advance(Duration::from_secs(301));
-    assert_eq!(current(&reopened).await, Ok("key-b".to_owned()));
-    stage.clock.advance(Duration::from_hours(1));
-    let order = [current(&pool).await, current(&reopened).await];
-    assert_eq!(order, [Ok("key-c".to_owned()), Ok("key-c".to_owned())]);
-}
-
-#[tokio::test]
-async fn a_pool_takes_turns() {
-    async fn check(strategy: Strategy, besides: Option<&str>, expected: &[&str]) {
-        let entries = json!([
-            pool_entry("a", "key-a", &json!({"request_count": 5})),
-            pool_entry("b", "key-b", &json!({"request_count": 1})),
-        ]);
-        let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
-        let name = PoolName { besides: besides.map(Secret::new), ..pool_name(strategy) };
-        let pool = Pool::open(&stage.means, name);
-        for key in expected {
-            assert_eq!(current(&pool).await.as_deref(), Ok(*key), "{strategy:?}");
-        }
-    }
-    check(Strategy::FillFirst, None, &["key-a", "key-a"]).await;
-    check(Strategy::RoundRobin, None, &["key-a", "key-b", "key-a"]).await;
-    check(Strategy::LeastUsed, None, &["key-b", "key-b"]).await;
-    check(Strategy::FillFirst, Some("key-env"), &["key-env"]).await;
-    // A key that is stored already does not take part twice.
-    check(Strategy::RoundRobin, Some("key-b"), &["key-a", "key-b", "key-a"]).await;
-    let entries = json!([pool_entry("a", "key-a", &json!({}))]);
-    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
-    let pool = Pool::open(&stage.means, pool_name(Strategy::Random));
-    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
-    // The time a server names counts instead of the usual hour.
-    assert!(!pool.rotate(Cause::RateLimit, Some(Duration::from_secs(20))));
-    stage.clock.advance(Duration::from_secs(21));
-    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
-}
-
-#[tokio::test]
-async fn aws_profiles() {
-    let stage = Stage::new("", &json!({}), &[("AWS_PROFILE", "work")]).await;
-    let folder = stage.home.join(".aws");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("config"), "[profile work]\nregion = eu-north-1\n").unwrap();
-    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
-    let source = aws::Source::find(&config, &stage.means.env);
-    assert_eq!((source.region(), source.is_bearer()), ("eu-north-1", false));
-    let credentials = Keys::Aws(source).credentials(&stage.means);
-    let told = current(&*credentials).await.unwrap_err();
-    assert!(told.contains("`work`") && told.contains("hermes model"), "{told}");
-    std::fs::write(
-        folder.join("credentials"),
-        "[work]\naws_access_key_id = AK\naws_secret_access_key = hidden\n",
-    )
-    .unwrap();
-    let shown = current(&*credentials).await.unwrap();
-    assert!(shown.contains("AK") && shown.contains("eu-north-1") && !shown.contains("hidden"), "{shown}");
 }
 
 #[tokio::test]

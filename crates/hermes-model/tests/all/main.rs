@@ -1,14 +1,18 @@
 //! Every test of this crate that looks from outside, in one binary.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
+mod aws;
 mod bodies;
 mod client;
 mod converse;
 mod credential;
+mod discovery;
 mod peer;
+mod pool;
 mod properties;
 mod provider;
 mod real_server;
 mod remedies;
+mod stage;
 mod streams;
 mod support;

@@ -172,4 +172,26 @@ proptest! {
         let asked = request("m", vec![message(&serde_json::to_string(&answer.message).unwrap())]);
         prop_assert!(support::bytes(&asked, &known).contains(&block));
     }
+
+    #[test]
+    fn no_key_survives_in_a_summary(
+        before in r#"[a-z]{0,5}[ "'()/:?&=,;<>._-]"#,
+        prefix in prop::sample::select(vec!["sk-", "gho_", "github_pat_", "AIza", "hf_", "eyJ"]),
+        tail in "[A-Za-z0-9]{20,40}",
+        after in r#"[ "'()/:?&=,;<>.]?[a-z]{0,5}"#,
+    ) {
+        let text = format!("{before}{prefix}{tail}{after}");
+        for body in [text.clone(), format!("<html><title>{text}</title>")] {
+            let summary = Failure::http(400, &[], body.as_bytes()).summary();
+            prop_assert!(!summary.contains(&tail), "{summary}");
+        }
+    }
+
+    #[test]
+    fn what_strangers_left_on_disk_is_read_or_ignored(text in any::<Vec<u8>>()) {
+        hermes_model::provider::KnownModels::parse(&text);
+        let lossy = String::from_utf8_lossy(&text);
+        hermes_model::provider::LearntWindows::parse(&lossy);
+        hermes_model::credential::CommandLine::split(&lossy);
+    }
 }

@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use hermes_model::client::{Endpoint, FixedKey, ModelClient, Persistence, Presented};
+use hermes_model::context_window::Origin;
 use hermes_model::wire::{Mode, WireOptions};
 use hermes_net::{Client, Config, Proxies};
 use hermes_testkit::script::ToolCall as ScriptedCall;
@@ -136,7 +137,9 @@ impl Peer {
                 _ => Presented::Bearer(secret),
             })),
             context_window: 128_000,
+            window_origin: Origin::Configured,
             prices: None,
+            learnt: Arc::default(),
         };
         ModelClient::new(self.net.clone(), self.clock.clone(), vec![endpoint], Persistence::default())
             .unwrap()

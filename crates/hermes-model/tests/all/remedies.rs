@@ -210,3 +210,26 @@ fn summaries() {
     );
     assert!(summary(400, &"x".repeat(5_000)).chars().count() < 320);
 }
+
+#[test]
+fn no_key_is_shown_wherever_it_stands() {
+    #[track_caller]
+    fn check(body: &str, shown: &str) {
+        assert_eq!(Failure::http(400, &[], body.as_bytes()).summary(), shown);
+    }
+    check("key sk-abcdefghijklmnop1234 is wrong", "HTTP 400: key [key] is wrong");
+    check(
+        "GET https://h.example/v1?key=sk-abcdefghijklmnop1234&alt=sse failed",
+        "HTTP 400: GET https://h.example/v1?key=[key]&alt=sse failed",
+    );
+    check("https://h/v1?key=0123456789abcdef", "HTTP 400: https://h/v1?key=[key]");
+    check("access_token=abcdefgh1234;x=1", "HTTP 400: access_token=[key];x=1");
+    check(r#"{"error": {"message": "bad (AIzaSyA-1234567890abcdef)."}}"#, "HTTP 400: bad ([key]).");
+    check("eyJhbGciOi.eyJzdWIiOiI.c2lnbmF0dXJl.", "HTTP 400: [key].");
+    check(
+        "monkey=short key=none keyboard=abcdefghijkl",
+        "HTTP 400: monkey=short key=none keyboard=abcdefghijkl",
+    );
+    check("sk-short and risk-abcdefghijklmnopqrst", "HTTP 400: sk-short and risk-abcdefghijklmnopqrst");
+    check("<html><title>Denied: sk-abcdefghijklmnop1234</title></html>", "HTTP 400 — Denied: [key]");
+}

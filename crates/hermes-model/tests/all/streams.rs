@@ -335,3 +335,24 @@ fn anthropic_endings() {
     assert!(run(&[call, &stop("max_tokens")]).answer().has_broken_arguments());
     assert!(matches!(run(&[&stop("end_turn")]).ending, Err(Error::AskElsewhere { .. })));
 }
+
+#[test]
+fn two_calls_of_one_id_are_told_apart() {
+    let item = |id: &str, name: &str| {
+        format!(
+            r#"{{"type":"function_call","id":"{id}","call_id":"call_1","name":"{name}","arguments":"{{}}"}}"#
+        )
+    };
+    let body = format!(
+        r#"{{"id":"r","status":"completed","output":[{},{}]}}"#,
+        item("fc_1", "a"),
+        item("fc_2", "b")
+    );
+    let answer = decode_plain(&options(Mode::Responses), body.as_bytes()).unwrap();
+    let calls = &answer.message.tool_calls;
+    assert_eq!(calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!((calls[0].id.as_str(), calls[0].call_id.as_deref()), ("call_1", Some("call_1")));
+    assert_ne!(calls[0].id, calls[1].id);
+    assert_ne!(calls[0].call_id, calls[1].call_id);
+    assert_ne!(calls[0].response_item_id, calls[1].response_item_id);
+}

@@ -1,11 +1,13 @@
 mod bounds;
 mod failures;
+mod http2;
 mod proxy;
 mod raw;
 mod redirects;
 mod retry_after;
 mod secrets;
 mod socket;
+mod socks;
 mod support;
 mod tls;
 mod transfer;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_net::{Client, Config, Error};
+use hermes_net::{Client, Config, Error, Verification};
 use hermes_task::Tasks;
 use hermes_testkit::TestClock;
 use hermes_types::Cancel;
@@ -23,16 +23,19 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
 }
 
 pub(crate) fn acceptor() -> TlsAcceptor {
+    TlsAcceptor::from(Arc::new(server_config()))
+}
+
+pub(crate) fn server_config() -> ServerConfig {
     let certificate = CertificateDer::from_pem_file(fixture("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(fixture("server-key.pem")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
+    ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
-        .unwrap();
-    TlsAcceptor::from(Arc::new(config))
+        .unwrap()
 }
 
 async fn secure_server() -> (SocketAddr, Tasks) {
@@ -107,4 +110,24 @@ fn a_bundle_that_cannot_be_used_is_named() {
         let error = Client::new(config).unwrap_err();
         assert!(matches!(&error, Error::Settings { why } if why.contains(words)), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_client_can_be_told_whom_else_to_believe() {
+    let (address, _tasks) = secure_server().await;
+    let net = Net::new();
+    let url = format!("https://{address}/");
+    let fetch = async |client: &Client| {
+        let request = hermes_net::Request::get(&url).unwrap();
+        client.send(request, net.deadline(), &Cancel::new()).await?.text(100).await
+    };
+    let refused = fetch(&net.client).await.unwrap_err();
+    assert!(matches!(refused, Error::Tls { .. }), "{refused:?}");
+    let bundled = net.client.trusting(Some(fixture("ca.pem")), Verification::Required).unwrap();
+    assert_eq!(fetch(&bundled).await.unwrap(), "secure");
+    let careless = net.client.trusting(None, Verification::Skipped).unwrap();
+    assert_eq!(fetch(&careless).await.unwrap(), "secure");
+    // A name the certificate does not hold is believed then, too; that is what was asked for.
+    assert!(fetch(&net.client).await.is_err(), "the first client is as it was");
+    assert!(net.client.trusting(Some(fixture("none.pem")), Verification::Required).is_err());
 }

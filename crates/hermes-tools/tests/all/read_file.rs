@@ -1,3 +1,5 @@
+use hermes_tools::{FileOptions, Gutter};
+use hermes_types::Occasion;
 use serde_json::json;
 
 use super::support::Folder;
@@ -37,12 +39,12 @@ fn check_refused(path: &str, words: &str) {
         ("home/skills/.hub/x.md", "x"),
         ("project/.env.local", "A=b"),
         ("picture.png", "x"),
+        ("picture.PNG", "x"),
         ("data", "a\0b"),
         ("notes.txt", "x"),
     ]);
     #[cfg(unix)]
-    std::os::unix::fs::symlink(folder.0.path().join("home/.env"), folder.0.path().join("innocent.txt"))
-        .unwrap();
+    std::os::unix::fs::symlink(folder.path().join("home/.env"), folder.path().join("innocent.txt")).unwrap();
     let read = folder.json("read_file", json!({"path": path}));
     let error = read["error"].as_str().unwrap_or_default();
     assert!(error.contains(words), "{path}: {read}");
@@ -58,9 +60,12 @@ fn what_must_not_be_read_is_refused_by_every_way_to_it() {
     check_refused("home/skills/.hub/x.md", "Access denied");
     check_refused("project/.env.local", "holds secrets");
     check_refused("picture.png", "binary file");
-    check_refused("data", "not a text file");
+    check_refused("data", "Binary file");
     check_refused("/dev/zero", "device");
     check_refused("/proc/self/environ", "device");
+    check_refused("/proc/1/smaps", "device");
+    check_refused("/dev/fd/0", "device");
+    check_refused("picture.PNG", "vision_analyze");
     check_refused("project", "is a folder");
     check_refused("", "needs `path`");
 }
@@ -79,4 +84,59 @@ fn keys_in_a_file_are_masked() {
         Folder::with(&[("conf.ini", "name = x\nkey = sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789\n")]);
     let read = folder.json("read_file", json!({"path": "conf.ini"})).to_string();
     assert!(!read.contains("abcdefghijklmnopqrstuvwxyz") && read.contains("name = x"), "{read}");
+}
+
+#[test]
+fn the_same_page_is_not_sent_twice_while_it_has_not_changed() {
+    let folder = Folder::with(&[("a.txt", "one\ntwo\n")]);
+    let read = || folder.json("read_file", json!({"path": "a.txt"}));
+    assert_eq!(read()["total_lines"], 2);
+    let again = read();
+    assert_eq!((&again["status"], &again["dedup"]), (&json!("unchanged"), &json!(true)));
+    let blocked = read();
+    assert!(blocked["error"].as_str().unwrap().starts_with("BLOCKED"), "{blocked}");
+    assert_eq!(blocked["already_read"], 3);
+    folder.notice(Occasion::Calling("terminal"));
+    assert_eq!(read()["status"], "unchanged", "another tool takes the block away, not the knowledge");
+    folder.notice(Occasion::Compressed);
+    assert_eq!(read()["content"], "     1|one\n     2|two");
+    assert_eq!(folder.json("read_file", json!({"path": "./a.txt", "limit": 1}))["truncated"], true);
+    folder.notice(Occasion::Ended);
+    assert_eq!(read()["total_lines"], 2);
+}
+
+#[test]
+fn a_file_that_changes_is_read_again_but_not_forever() {
+    let folder = Folder::with(&[("a.txt", "")]);
+    let read = |text: &str| {
+        folder.change("a.txt", text);
+        folder.json("read_file", json!({"path": "a.txt"}))
+    };
+    assert!(read("1\n").get("_warning").is_none());
+    assert!(read("12\n").get("_warning").is_none());
+    let third = read("123\n");
+    assert!(third.get("_warning").is_some() && third["content"] == "     1|123", "{third}");
+    assert!(read("1234\n")["error"].as_str().unwrap().starts_with("BLOCKED"));
+    folder.json("search_files", json!({"pattern": "1"}));
+    assert_eq!(read("12345\n")["content"], "     1|12345");
+}
+
+#[test]
+fn a_page_is_cut_at_a_whole_line() {
+    let options = FileOptions { read_chars: 30, gutter: Gutter::Compact, ..FileOptions::default() };
+    let folder = Folder::with_options(&[("a.txt", "aaaaaaaaaa\nbbbbbbbbbb\ncccccccccc\n")], options);
+    let read = folder.json("read_file", json!({"path": "a.txt"}));
+    assert_eq!(read["content"], "1|aaaaaaaaaa\n2|bbbbbbbbbb");
+    assert_eq!((&read["truncated_by"], &read["next_offset"]), (&json!("bytes"), &json!(3)));
+}
+
+#[test]
+fn relative_paths_follow_the_task() {
+    let folder = Folder::with(&[("a.txt", "top"), ("sub/a.txt", "below")]);
+    folder.files.folders().set(&"t".into(), folder.path().join("sub"));
+    assert_eq!(folder.json("read_file", json!({"path": "a.txt"}))["content"], "     1|below");
+    assert_eq!(folder.json_as("other", "read_file", json!({"path": "a.txt"}))["content"], "     1|top");
+    let history = folder.files.state().history(&"t".into());
+    assert_eq!(history.len(), 1);
+    assert_eq!(history[0].1, [(1, 500)]);
 }

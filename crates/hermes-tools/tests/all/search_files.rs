@@ -76,3 +76,69 @@ fn bad_input_is_said() {
     assert!(error(json!({})).contains("needs `pattern`"));
     assert!(error(json!({"pattern": "x", "file_glob": "[z"})).contains("not a glob"));
 }
+
+#[test]
+fn searching_the_same_over_and_over_ends() {
+    let folder = project();
+    let search = || folder.json("search_files", json!({"pattern": "TODO"}));
+    assert!(search().get("_warning").is_none() && search().get("_warning").is_none());
+    assert!(search().get("_warning").is_some());
+    let blocked = search();
+    assert!(blocked["error"].as_str().unwrap().starts_with("BLOCKED"), "{blocked}");
+    assert_eq!((&blocked["pattern"], &blocked["already_searched"]), (&json!("TODO"), &json!(4)));
+    assert_eq!(folder.json("search_files", json!({"pattern": "TODO", "offset": 1}))["total_count"], 3);
+    assert_eq!(search()["total_count"], 3);
+}
+
+#[test]
+fn what_may_hold_secrets_is_left_out_and_keys_are_masked() {
+    let folder = Folder::with(&[
+        ("conf/.env.local", "KEYWORD=1"),
+        ("conf/app.ini", "KEYWORD sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"),
+        ("home/skills/.hub/x.md", "KEYWORD catalogue"),
+    ]);
+    let found = folder.call("search_files", json!({"pattern": "KEYWORD", "path": "home/skills/.hub"}));
+    assert!(!found.content.contains("catalogue"), "{}", found.content);
+    let direct = folder.json("search_files", json!({"pattern": "KEYWORD", "path": "conf/.env.local"}));
+    assert_eq!(direct["total_count"], 0);
+    assert!(direct.get("_omitted").is_some());
+    let masked = folder.json("search_files", json!({"pattern": "KEYWORD"}));
+    assert_eq!(masked["total_count"], 1);
+    assert!(!masked.to_string().contains("abcdefghijklmnop"), "{masked}");
+}
+
+#[test]
+fn other_words_for_the_targets_are_understood() {
+    let folder = project();
+    assert_eq!(
+        folder.json("search_files", json!({"pattern": "*.md", "target": "find"}))["files"],
+        json!(["docs/read me.md"])
+    );
+    let found = folder.json("search_files", json!({"pattern": "a\\nb", "target": "grep"}));
+    assert!(found["warning"].as_str().unwrap().contains("one by one"), "{found}");
+}
+
+#[test]
+fn a_link_to_what_is_hidden_does_not_open_it() {
+    let folder = Folder::with(&[
+        ("home/skills/.hub/x.md", "KEYWORD catalogue"),
+        ("conf/.env", "KEYWORD=1"),
+        ("a/b", "x"),
+    ]);
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(folder.path().join(target), folder.path().join(name)).unwrap();
+    };
+    link("home/skills/.hub", "innocent");
+    link("conf/.env", "plain.txt");
+    link("home", "other-home");
+    for path in ["innocent", "plain.txt", "other-home/skills/.hub/x.md", "."] {
+        let found = folder.json("search_files", json!({"pattern": "KEYWORD", "path": path}));
+        assert_eq!(found["total_count"], 0, "{path}: {found}");
+    }
+    link("a", "folder-link");
+    link("a/b", "file-link");
+    for path in ["folder-link", "file-link"] {
+        let found = folder.json("search_files", json!({"pattern": "x", "path": path}));
+        assert_eq!(found["total_count"], 1, "{path}: {found}");
+    }
+}

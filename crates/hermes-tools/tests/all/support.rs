@@ -1,18 +1,20 @@
 //! A folder of files and a way to call a tool in it.
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_tools::{FileGuard, Registry};
+use hermes_tools::{FileGuard, FileOptions, Files, Registry};
 use hermes_types::{
-    Answer, BoxFuture, Call, Cancel, Clock, Deadline, Event, Frontend, Outcome, Question, Timestamp,
-    ToolContext,
+    Answer, BoxFuture, Call, Cancel, Clock, Deadline, Event, Frontend, Occasion, Outcome, Question,
+    Timestamp, Tool, ToolContext,
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A user nobody can ask.
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Frontend for Nobody {
     fn show(&self, _: Event) {}
@@ -23,60 +25,130 @@ impl Frontend for Nobody {
 }
 
 #[derive(Debug)]
-struct StandingClock;
+pub(crate) struct StandingClock;
 
 impl Clock for StandingClock {
     fn now(&self) -> Timestamp {
         Timestamp(0.0)
     }
 
-    fn monotonic(&self) -> std::time::Duration {
-        std::time::Duration::ZERO
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
     }
 
-    fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> {
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
     }
 }
 
-pub(crate) struct Folder(pub(crate) TempDir);
+pub(crate) struct Folder {
+    top: TempDir,
+    pub(crate) files: Files,
+    registry: Registry,
+}
 
 impl Folder {
     /// Files by name and content.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        Self::with_options(files, FileOptions::default())
+    }
+
+    pub(crate) fn with_options(files: &[(&str, &str)], options: FileOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        Self(folder)
+        let root = folder.path();
+        let home = Home::at(root.join("home"));
+        let files = Files::new(FileGuard::new(root.to_owned(), root.to_owned(), &home), options);
+        let registry = Registry::file_tools(&files);
+        Self { top: folder, files, registry }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.top.path()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.path().join(name).exists()
+    }
+
+    /// Changes a file behind the tools' back, in a way they can see.
+    pub(crate) fn change(&self, name: &str, content: &str) {
+        fs::write(self.path().join(name), content).unwrap();
+        let file = fs::File::options().write(true).open(self.path().join(name)).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(modified + Duration::from_secs(5)).unwrap();
+    }
+
+    pub(crate) fn notice(&self, occasion: Occasion<'_>) {
+        for tool in self.registry.tools() {
+            tool.notice(&"t".into(), occasion);
+        }
     }
 
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Outcome {
-        let root = self.0.path();
-        let home = Home::at(root.join("home"));
-        let registry = Registry::built_in(&FileGuard::new(root.to_owned(), root.to_owned(), &home));
-        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        let call = Call {
-            id: "call_1".into(),
-            name: tool.to_owned(),
-            arguments,
-            session: "s".into(),
-            turn: "turn".into(),
-            task: "t".into(),
-        };
+        self.call_as("t", tool, arguments)
+    }
+
+    pub(crate) fn call_as(&self, task: &str, tool: &str, arguments: Value) -> Outcome {
+        let tool = self.registry.find(tool).unwrap();
+        tool.notice(&task.into(), Occasion::Calling(&tool.spec().name));
+        run(tool.as_ref(), task, arguments, &Nobody)
+    }
+
+    /// Many calls at once, as one answer of a model may hold them.
+    pub(crate) fn together(&self, tool: &str, calls: Vec<Value>) -> Vec<Value> {
+        let tool = self.registry.find(tool).unwrap();
+        let calls: Vec<Call> =
+            calls.into_iter().map(|arguments| call(tool.as_ref(), "t", arguments)).collect();
         let cancel = Cancel::new();
-        let deadline = Deadline::after(&StandingClock, std::time::Duration::from_mins(1));
+        let deadline = Deadline::after(&StandingClock, Duration::from_mins(1));
         let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(registry.find(tool).unwrap().run(&call, context))
+        let running = futures_util::future::join_all(calls.iter().map(|call| tool.run(call, context)));
+        runtime.block_on(running).iter().map(parse).collect()
     }
 
     /// The answer as JSON; a hint behind it is left out.
     pub(crate) fn json(&self, tool: &str, arguments: Value) -> Value {
-        let outcome = self.call(tool, arguments);
-        let json = outcome.content.split("\n\n[Hint").next().unwrap_or_default().to_owned();
-        serde_json::from_str(&json).unwrap_or_else(|_| panic!("{}", outcome.content))
+        parse(&self.call(tool, arguments))
     }
+
+    pub(crate) fn json_as(&self, task: &str, tool: &str, arguments: Value) -> Value {
+        parse(&self.call_as(task, tool, arguments))
+    }
+}
+
+fn call(tool: &dyn Tool, task: &str, arguments: Value) -> Call {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    Call {
+        id: "call_1".into(),
+        name: tool.spec().name.clone(),
+        arguments,
+        session: "s".into(),
+        turn: "turn".into(),
+        task: task.into(),
+    }
+}
+
+/// Calls a tool once.
+pub(crate) fn run(tool: &dyn Tool, task: &str, arguments: Value, frontend: &dyn Frontend) -> Outcome {
+    let call = call(tool, task, arguments);
+    let cancel = Cancel::new();
+    let deadline = Deadline::after(&StandingClock, Duration::from_mins(1));
+    let context = ToolContext { frontend, cancel: &cancel, deadline };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(tool.run(&call, context))
+}
+
+pub(crate) fn parse(outcome: &Outcome) -> Value {
+    let json = outcome.content.split("\n\n[Hint").next().unwrap_or_default().to_owned();
+    serde_json::from_str(&json).unwrap_or_else(|_| panic!("{}", outcome.content))
 }

@@ -21,10 +21,10 @@ fn with_nothing_configured_the_offline_model_uses_real_tools() {
         run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "read notes.txt, then search for TODO"]);
     assert!(seen.contains("     1|first line") && seen.contains("notes.txt:2: TODO: second"), "{seen}");
     assert!(seen.contains("offline model"), "{seen}");
-    let seen = run_in(folder.path(), home.path(), &["chat", "-q", "list the files here"]);
-    assert!(seen.contains("notes.txt") && seen.contains("· search_files"), "{seen}");
+    let seen = run_in(folder.path(), home.path(), &["chat", "-q", "list the files here and read notes.txt"]);
+    assert!(seen.contains("┊ 🔎 grep") && seen.contains("     1|first line"), "{seen}");
     assert!(hermes(&home, &["model"]).contains("offline"));
-    assert!(hermes(&home, &["sessions", "stats"]).contains("Total sessions: 2\nTotal messages: 10"));
+    assert!(hermes(&home, &["sessions", "stats"]).contains("Total sessions: 2\nTotal messages: 12"));
 }
 
 #[test]
@@ -37,14 +37,16 @@ fn a_turn_with_a_tool_call_goes_through_and_is_stored() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "hello\n").unwrap();
     let seen = run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "what does a.txt say?"]);
-    assert_eq!(seen, "exit 0\n--- stdout\nIt says hello.\n");
+    let (said, session) = seen.split_once("--- stderr\n").unwrap();
+    assert_eq!(said, "exit 0\n--- stdout\nIt says hello.\n");
+    assert!(session.trim().starts_with("session_id: "), "{session}");
     let second = server.request(1);
     assert!(
         second.body_text().contains("     1|hello"),
         "the result reaches the model: {}",
         second.body_text()
     );
-    assert_eq!(second.tool_names(), ["read_file", "search_files"]);
+    assert!(second.tool_names().iter().any(|name| name == "search_files"));
     assert!(second.header("user-agent").unwrap_or_default().starts_with("HermesAgent/"));
     let listed = hermes(&home, &["sessions", "list"]);
     assert!(listed.contains("what does a.txt say?"), "{listed}");

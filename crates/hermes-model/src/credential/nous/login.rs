@@ -5,61 +5,83 @@ use std::time::Duration;
 use hermes_types::Cancel;
 use serde_json::{Map, Value};
 
-use super::super::device::{Listener, Progress, Rhythm, seconds};
+use super::super::device::{Code, Listener, Progress, Shape, still_waiting};
 use super::super::error::SignInError;
 use super::super::{HeldAuth, Means};
 use super::portal::Portal;
+use super::tls::Tls;
 use super::{Need, PROVIDER, SCOPE, obtain};
+
+/// What the flags of `hermes login` may change; it is stored with the sign-in and holds from then on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    pub portal_url: Option<String>,
+    pub inference_url: Option<String>,
+    pub client_id: Option<String>,
+    pub scope: Option<String>,
+    pub tls: Tls,
+}
+
+impl Options {
+    /// As fields of the sign-in.
+    fn fields(&self) -> Map<String, Value> {
+        let address =
+            |url: &Option<String>| url.as_deref().map(|url| url.trim().trim_end_matches('/').to_owned());
+        let named = [
+            ("portal_base_url", address(&self.portal_url)),
+            ("inference_base_url", address(&self.inference_url)),
+            ("client_id", self.client_id.clone()),
+        ];
+        let given =
+            named.into_iter().filter_map(|(name, value)| Some((name, value.filter(|v| !v.is_empty())?)));
+        let mut fields: Map<String, Value> =
+            given.map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+        fields.insert("tls".to_owned(), self.tls.write());
+        fields
+    }
+}
 
 /// Shows a code, waits until it is confirmed, stores the sign-in, and fetches a first key.
 ///
 /// An account without a subscription is signed in all the same; the note says what is missing.
 pub(in super::super) async fn login(
     means: &Means,
+    options: &Options,
     listener: Listener<'_>,
     cancel: &Cancel,
 ) -> Result<(), SignInError> {
-    let portal = Portal::new(means, &Map::new());
-    let code = portal.device_code(cancel).await?;
-    let needed = |name: &str| code.text(name).ok_or_else(|| incomplete(name));
-    let device_code = needed("device_code")?.to_owned();
-    let lifetime = seconds(code.number("expires_in"), 900, 3_600);
-    listener(Progress::Code {
-        url: needed("verification_uri")?.to_owned(),
-        complete_url: code.text("verification_uri_complete").map(str::to_owned),
-        user_code: needed("user_code")?.to_owned(),
-        expires_in: lifetime,
-    });
-    let pause = seconds(code.number("interval"), 1, 1).max(Duration::from_secs(1));
-    let mut rhythm = Rhythm::new(&*means.clock, pause, Duration::from_secs(1), lifetime);
+    let mut fields = options.fields();
+    let portal = Portal::new(means, &fields)?;
+    let scope = options.scope.as_deref().unwrap_or(SCOPE);
+    let shape = Shape {
+        device: "device_code",
+        page: None,
+        lifetime: None,
+        pause: (Duration::from_secs(1), Duration::from_secs(1)),
+    };
+    let code = Code::show(&portal.device_code(scope, cancel).await?, &shape, listener)?;
+    let mut rhythm = code.rhythm(&*means.clock, Duration::from_secs(1));
     let tokens = loop {
         rhythm.wait(cancel).await?;
-        let reply = portal.poll(&device_code, cancel).await?;
+        let reply = portal.poll(&code.device, cancel).await?;
         if reply.is_success() && reply.text("access_token").is_some() {
             break portal.tokens(&reply);
         }
-        match reply.refusal().as_str() {
-            "authorization_pending" => {}
-            "slow_down" => rhythm.slow_down(),
-            "expired_token" => return Err(SignInError::Expired),
-            "access_denied" => return Err(SignInError::Denied),
-            _ => return Err(reply.failure("The sign-in")),
-        }
+        still_waiting(&reply, &mut rhythm)?;
     };
     listener(Progress::Confirmed);
-    store(means, &portal, tokens).await?;
+    fields.insert("portal_base_url".to_owned(), Value::from(portal.base()));
+    fields.insert("client_id".to_owned(), Value::from(portal.client()));
+    fields.insert("scope".to_owned(), Value::from(scope));
+    fields.extend(tokens);
+    store(means, fields).await?;
     if let Err(error) = obtain(means, Need::Key, cancel).await {
         listener(Progress::Note(error.to_string()));
     }
     Ok(())
 }
 
-fn incomplete(name: &str) -> SignInError {
-    SignInError::TryLater(format!("The portal's answer lacks `{name}`. Try again shortly."))
-}
-
-async fn store(means: &Means, portal: &Portal<'_>, tokens: Map<String, Value>) -> Result<(), SignInError> {
-    let (base, client) = (portal.base().to_owned(), portal.client().to_owned());
+async fn store(means: &Means, fields: Map<String, Value>) -> Result<(), SignInError> {
     let held = HeldAuth::take(&means.auth).await?;
     held.update(move |auth| {
         let mut state = match auth.provider(PROVIDER) {
@@ -68,10 +90,7 @@ async fn store(means: &Means, portal: &Portal<'_>, tokens: Map<String, Value>) -
         };
         // The key of whoever was signed in before is not this account's.
         state.retain(|name, _| !name.starts_with("agent_key"));
-        state.insert("portal_base_url".to_owned(), Value::from(base));
-        state.insert("client_id".to_owned(), Value::from(client));
-        state.insert("scope".to_owned(), Value::from(SCOPE));
-        state.extend(tokens);
+        state.extend(fields);
         auth.set_provider(PROVIDER, Value::Object(state));
         auth.set_active_provider(Some(PROVIDER));
     })

@@ -6,6 +6,7 @@
 
 mod login;
 mod portal;
+mod tls;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,12 +17,14 @@ use serde_json::{Map, Value};
 use super::error::SignInError;
 use super::http::text;
 use super::store::HeldAuth;
+use super::whole::to_the_end;
 use super::{Means, time, token};
-use crate::client::{Credentials, Presented, Unavailable};
-use crate::wire::Cause;
+use crate::client::{Credentials, Presented, Refusal, Unavailable};
 use portal::{Minted, Portal};
 
+pub use login::Options;
 pub(super) use login::login;
+pub use tls::Tls;
 
 pub(super) const PROVIDER: &str = "nous";
 const CLIENT: &str = "hermes-cli";
@@ -90,12 +93,17 @@ impl Nous {
         if let Some(key) = self.held().filter(|key| key.lasts(self.means.clock.now(), EARLY)) {
             return Ok(key);
         }
-        obtain(&self.means, Need::Key, cancel).await.map(|key| self.hold(key))
+        self.fetch(Need::Key, cancel).await
+    }
+
+    async fn fetch(&self, need: Need, cancel: &Cancel) -> Result<AgentKey, SignInError> {
+        let (means, cancel) = (self.means.clone(), cancel.clone());
+        to_the_end(async move { obtain(&means, need, &cancel).await }).await.map(|key| self.hold(key))
     }
 
     async fn another_key(&self, cancel: &Cancel) -> Result<AgentKey, SignInError> {
         let refused = self.held().map(|key| key.key);
-        obtain(&self.means, Need::Other(refused), cancel).await.map(|key| self.hold(key))
+        self.fetch(Need::Other(refused), cancel).await
     }
 }
 
@@ -108,7 +116,7 @@ impl Credentials for Nous {
         Box::pin(async move { Ok(self.another_key(cancel).await.map(|_| ())?) })
     }
 
-    fn rotate(&self, _: Cause, _: Option<Duration>) -> bool {
+    fn rotate(&self, _: &Refusal) -> bool {
         false
     }
 
@@ -125,7 +133,7 @@ impl Credentials for Nous {
 async fn obtain(means: &Means, need: Need, cancel: &Cancel) -> Result<AgentKey, SignInError> {
     let held = HeldAuth::take(&means.auth).await?;
     let mut state = Session::read(&held).await?;
-    let portal = Portal::new(means, &state.fields);
+    let portal = Portal::new(means, &state.fields)?;
     let now = means.clock.now();
     if let Some(key) = state.key() {
         let enough = match &need {
@@ -166,6 +174,30 @@ async fn obtain(means: &Means, need: Need, cancel: &Cancel) -> Result<AgentKey, 
     state
         .key()
         .ok_or_else(|| SignInError::TryLater("The portal sent no usable key. Try again shortly.".to_owned()))
+}
+
+/// New tokens for a stored pair, as fields to store with it.
+pub(super) async fn renew_tokens(
+    means: &Means,
+    stored: &Map<String, Value>,
+    refresh: &Secret,
+) -> Result<Map<String, Value>, SignInError> {
+    Portal::new(means, stored)?.refresh(refresh).await
+}
+
+/// A key for stored tokens, as fields to store with them; `None` where the token is itself the key.
+pub(super) async fn buy_key(
+    means: &Means,
+    stored: &Map<String, Value>,
+) -> Result<Option<Map<String, Value>>, SignInError> {
+    let session = Session { fields: stored.clone() };
+    if session.is_direct() {
+        return Ok(None);
+    }
+    match Portal::new(means, stored)?.mint(&session.access()?, &Cancel::new()).await? {
+        Minted::Key(fields) => Ok(Some(fields)),
+        Minted::TokenRefused => Err(again("The portal no longer accepts this sign-in.")),
+    }
 }
 
 fn again(why: &str) -> SignInError {
@@ -218,7 +250,7 @@ impl Session {
     }
 
     /// Exchanges the refresh token and writes its successor down at once.
-    async fn refresh(&mut self, held: &HeldAuth, portal: &Portal<'_>) -> Result<(), SignInError> {
+    async fn refresh(&mut self, held: &HeldAuth, portal: &Portal) -> Result<(), SignInError> {
         let refresh = text(&self.fields, "refresh_token").map(Secret::new);
         let refresh = refresh.ok_or_else(|| again("The sign-in has run out and cannot be renewed."))?;
         let fields = portal.refresh(&refresh).await?;

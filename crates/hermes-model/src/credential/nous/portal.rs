@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::super::error::SignInError;
 use super::super::http::{Body, Reply, post, text};
 use super::super::{Means, time};
-use super::{CLIENT, SCOPE, again};
+use super::{CLIENT, again, tls};
 
-pub(super) struct Portal<'a> {
-    means: &'a Means,
+pub(super) struct Portal {
+    /// With the user's ideas of whom to believe.
+    means: Means,
     base: String,
     client: String,
     patience: Duration,
@@ -25,9 +26,9 @@ pub(super) enum Minted {
     TokenRefused,
 }
 
-impl<'a> Portal<'a> {
+impl Portal {
     /// What the sign-in stored wins over the environment.
-    pub(super) fn new(means: &'a Means, stored: &Map<String, Value>) -> Self {
+    pub(super) fn new(means: &Means, stored: &Map<String, Value>) -> Result<Self, SignInError> {
         let from_env = || {
             ["HERMES_PORTAL_BASE_URL", "NOUS_PORTAL_BASE_URL"]
                 .into_iter()
@@ -35,12 +36,12 @@ impl<'a> Portal<'a> {
         };
         let base = text(stored, "portal_base_url").or_else(from_env).unwrap_or(&means.sites.nous_portal);
         let seconds = means.env.number("HERMES_NOUS_TIMEOUT_SECONDS").filter(|seconds| *seconds > 0.0);
-        Self {
-            means,
+        Ok(Self {
+            means: tls::apply(means, stored)?,
             base: base.trim().trim_end_matches('/').to_owned(),
             client: text(stored, "client_id").unwrap_or(CLIENT).to_owned(),
             patience: Duration::from_secs_f64(seconds.unwrap_or(15.0).min(3_600.0)),
-        }
+        })
     }
 
     pub(super) fn base(&self) -> &str {
@@ -57,10 +58,9 @@ impl<'a> Portal<'a> {
         Duration::from_secs_f64(seconds.clamp(60.0, 1e7))
     }
 
-    pub(super) async fn device_code(&self, cancel: &Cancel) -> Result<Reply, SignInError> {
-        let form = [("client_id", self.client.as_str()), ("scope", SCOPE)];
-        let reply = self.ask("device/code", None, Body::Form(&form), cancel).await?;
-        if reply.is_success() { Ok(reply) } else { Err(reply.failure("Starting the sign-in")) }
+    pub(super) async fn device_code(&self, scope: &str, cancel: &Cancel) -> Result<Reply, SignInError> {
+        let form = [("client_id", self.client.as_str()), ("scope", scope)];
+        self.ask("device/code", None, Body::Form(&form), cancel).await
     }
 
     pub(super) async fn poll(&self, device_code: &str, cancel: &Cancel) -> Result<Reply, SignInError> {
@@ -150,7 +150,7 @@ impl<'a> Portal<'a> {
         body: Body<'_>,
         cancel: &Cancel,
     ) -> Result<Reply, SignInError> {
-        post(self.means, &format!("{}/api/oauth/{what}", self.base), bearer, body, self.patience, cancel)
+        post(&self.means, &format!("{}/api/oauth/{what}", self.base), bearer, body, self.patience, cancel)
             .await
     }
 }

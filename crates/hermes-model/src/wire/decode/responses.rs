@@ -196,7 +196,10 @@ impl Output {
                 }
                 Some("reasoning") => output.reasoning(raw, &item),
                 Some("function_call" | "custom_tool_call") if unfinished => output.has_unfinished = true,
-                Some("function_call" | "custom_tool_call") => output.calls.push(call(&item)),
+                Some("function_call" | "custom_tool_call") => {
+                    let call = call(&item, &output.calls);
+                    output.calls.push(call);
+                }
                 _ => {}
             }
         }
@@ -248,10 +251,14 @@ fn message_text(item: &Fields) -> Option<String> {
     Some(parts.iter().filter_map(|part| part.text("text").or_else(|| part.text("refusal"))).collect())
 }
 
-fn call(item: &Fields) -> ToolCall {
-    let given = item.text("call_id").filter(|id| !id.is_empty());
-    let item_id = item.text("id").filter(|id| !id.is_empty());
-    let ids = CallIds::derive(given.as_deref().or(item_id.as_deref()), item_id.as_deref());
+/// Two calls with one id could not be told apart later, so the second gets ids of its own.
+fn call(item: &Fields, before: &[ToolCall]) -> ToolCall {
+    let taken = |id: &String| before.iter().any(|call| call.id.as_str() == id.as_str());
+    let item_taken = |id: &String| before.iter().any(|call| call.response_item_id.as_ref() == Some(id));
+    let given = item.text("call_id").filter(|id| !id.is_empty() && !taken(id));
+    let item_id = item.text("id").filter(|id| !id.is_empty() && !item_taken(id));
+    let from_item = item_id.as_ref().filter(|id| !taken(id));
+    let ids = CallIds::derive(given.as_ref().or(from_item).map(String::as_str), item_id.as_deref());
     let arguments = item.given("arguments").or_else(|| item.given("input")).map(arguments_text);
     let arguments = Arguments::Finished.settle(arguments.unwrap_or_default());
     let mut call = ToolCall::new(Some(&ids.call_id), item.text("name").unwrap_or_default(), arguments);

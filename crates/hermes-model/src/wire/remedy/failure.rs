@@ -8,9 +8,20 @@ use std::time::Duration;
 use hermes_text::{ellipsize, single_line};
 use hermes_types::Raw;
 
+use super::blot::blot_keys;
 use super::wait;
 use crate::error::Fault;
 use crate::wire::options::Field;
+
+/// What token servers and providers call a credential that is gone for good.
+const FINAL_WORDS: [&str; 6] = [
+    "invalid_grant",
+    "invalid_token",
+    "token_revoked",
+    "token_invalidated",
+    "unauthorized_client",
+    "refresh_token_reused",
+];
 
 /// What came instead of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +117,11 @@ impl Failure {
             (Some(status), None) => format!("HTTP {status}: {}", ellipsize(&message, 300)),
             (None, _) => ellipsize(&message, 500).into_owned(),
         }
+    }
+
+    /// The word for a sign-in or key that will not be good again whatever is done with it.
+    pub(crate) fn final_word(&self) -> Option<&'static str> {
+        FINAL_WORDS.into_iter().find(|word| self.text.contains(word))
     }
 
     /// A part of the request that the provider would rather not see.
@@ -221,23 +237,11 @@ fn describe_page(page: &str) -> String {
             .take(32)
             .collect::<String>()
     });
+    // Before it is cut: half a key is still part of one.
+    let title = blot_keys(&title);
     let title = ellipsize(&title, 200);
     match ray.filter(|ray| !ray.is_empty()) {
         Some(ray) => format!("{title} — Ray {ray}"),
         None => title.into_owned(),
     }
-}
-
-/// Some providers repeat the key they refused.
-fn blot_keys(text: &str) -> String {
-    let is_key = |word: &str| {
-        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-        let prefixed =
-            ["sk-", "sk_", "key-", "gho_", "ghp_", "ghu_", "github_pat_", "AKIA", "eyJ", "hf_", "AIza"]
-                .into_iter()
-                .any(|prefix| word.starts_with(prefix));
-        prefixed && word.len() >= 16
-    };
-    let words: Vec<&str> = text.split(' ').map(|word| if is_key(word) { "[key]" } else { word }).collect();
-    words.join(" ")
 }

@@ -4,6 +4,7 @@
 //! checks matters and is part of the contract: a rate limit before a size, a size before a bad request, so that a request
 //! that only needs shrinking is never given up.
 
+mod blot;
 mod failure;
 mod limits;
 mod wait;

@@ -1,0 +1,168 @@
+//! What an agent is made of: ports, limits and habits. It holds no conversation.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_store::Store;
+use hermes_types::{
+    CivilTime, Clock, Effort, ExternalMemory, HolderId, Hooks, Message, Model, SideModel, SpendingCap,
+    Timestamp, Tool, ToolSpec,
+};
+
+use crate::prompt::PromptSource;
+
+/// Turns a point in time into a date where the user is.
+pub type Calendar = Arc<dyn Fn(Timestamp) -> CivilTime + Send + Sync>;
+
+/// Runs turns. One serves any number of conversations.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct Agent {
+    pub model: Arc<dyn Model>,
+    pub model_name: String,
+    pub tools: Vec<Arc<dyn Tool>>,
+    pub store: Store,
+    pub clock: Arc<dyn Clock>,
+    pub calendar: Calendar,
+    /// This process, in leases.
+    pub holder: HolderId,
+    pub limits: Limits,
+    pub prompt: PromptSource,
+    pub asking: Asking,
+    pub compression: Compression,
+    pub learning: Learning,
+    /// Who summarises and names; the model itself when absent.
+    pub side: Option<SideModel>,
+    pub external_memory: Option<Arc<dyn ExternalMemory>>,
+    pub hooks: Option<Arc<dyn Hooks>>,
+    pub folders: Folders,
+}
+
+/// How far a turn may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Calls to the model.
+    pub iterations: u32,
+    pub time: Duration,
+    pub cap: SpendingCap,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { iterations: 60, time: Duration::from_hours(1), cap: SpendingCap::default() }
+    }
+}
+
+/// What every request of this agent carries, none of it stored.
+#[derive(Debug, Clone, Default)]
+pub struct Asking {
+    pub max_tokens: Option<u64>,
+    pub effort: Option<Effort>,
+    /// Added to the system text of each call.
+    pub ephemeral: Option<String>,
+    /// Said before the conversation begins.
+    pub prefill: Vec<Message>,
+}
+
+/// When and how a long conversation is shortened.
+#[derive(Debug, Clone, Copy)]
+pub struct Compression {
+    pub mode: CompressionMode,
+    /// The part of the window that may fill up.
+    pub threshold: f64,
+    /// The part of the threshold that is kept word for word.
+    pub target_ratio: f64,
+    pub protect_first: usize,
+    pub protect_last: usize,
+}
+
+/// Whether conversations are shortened at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompressionMode {
+    On,
+    Off,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self {
+            mode: CompressionMode::On,
+            threshold: 0.85,
+            target_ratio: 0.20,
+            protect_first: 3,
+            protect_last: 20,
+        }
+    }
+}
+
+/// When the agent looks back at what it learnt. Zero is never.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Learning {
+    /// User turns without a note between two looks.
+    pub memory_every: usize,
+    /// Steps without a skill between two looks.
+    pub skills_every: usize,
+    /// User turns a conversation must have had to be looked at when it ends.
+    pub flush_after: usize,
+}
+
+/// Where files beside the database go; absent is nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct Folders {
+    /// Whole results whose short form is in the conversation.
+    pub results: Option<PathBuf>,
+    /// Session logs for other programs.
+    pub logs: Option<PathBuf>,
+}
+
+impl Agent {
+    /// An agent with the usual habits and no tools.
+    pub fn new(
+        model: Arc<dyn Model>,
+        model_name: impl Into<String>,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        prompt: PromptSource,
+    ) -> Self {
+        Self {
+            model,
+            model_name: model_name.into(),
+            tools: Vec::new(),
+            store,
+            clock,
+            calendar: Arc::new(CivilTime::utc),
+            holder: HolderId::generate(),
+            limits: Limits::default(),
+            prompt,
+            asking: Asking::default(),
+            compression: Compression::default(),
+            learning: Learning::default(),
+            side: None,
+            external_memory: None,
+            hooks: None,
+            folders: Folders::default(),
+        }
+    }
+
+    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|tool| tool.spec().clone()).collect()
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.spec().name == name)
+    }
+
+    /// Who answers side questions.
+    pub(crate) fn side_model(&self) -> SideModel {
+        self.side.clone().unwrap_or_else(|| SideModel {
+            model: self.model.clone(),
+            name: self.model_name.clone(),
+            patience: Duration::from_mins(2),
+        })
+    }
+
+    pub(crate) fn today(&self) -> CivilTime {
+        (self.calendar)(self.clock.now())
+    }
+}

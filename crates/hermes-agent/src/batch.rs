@@ -1,0 +1,225 @@
+//! Running the calls of one answer: in order or side by side, each written down before and after.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall};
+use hermes_text::{head, single_line};
+use hermes_types::{
+    Call, Event, Message, Occasion, Outcome, OutcomeStatus, Provenance, ResultSize, ToolCall, ToolContext,
+};
+use serde_json::{Map, Value};
+
+use crate::calls::{Ready, run_together};
+use crate::turn::Running;
+
+const MOST_AT_ONCE: usize = 8;
+/// A tool that does not stop by itself is left alone after this long.
+const GRACE: Duration = Duration::from_secs(5);
+/// A result this short is not worth a file, however much the others say.
+const WORTH_A_FILE: usize = 2_000;
+const PREVIEW: usize = 120;
+
+/// Why calls were left out.
+#[derive(Clone, Copy)]
+enum Skipped {
+    BeforeTheBatch,
+    AfterACall,
+}
+
+impl Skipped {
+    fn words(self, name: &str) -> String {
+        match self {
+            Self::BeforeTheBatch => {
+                format!("[Tool execution cancelled — {name} was skipped due to user interrupt]")
+            }
+            Self::AfterACall => {
+                format!("[Tool execution skipped — {name} was not started. User sent a new message]")
+            }
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Runs a batch to its end. Every call gets its answer, in the order of the calls.
+    pub(crate) async fn run_batch(&mut self, batch: Vec<Ready>) -> Result<(), StoreError> {
+        if self.cancel.is_cancelled() {
+            return self.skip(batch.iter(), Skipped::BeforeTheBatch).await;
+        }
+        let mut room = self.bounds.batch;
+        if run_together(&batch) {
+            self.write_down(batch.iter()).await?;
+            let outcomes = {
+                let running = &*self;
+                let each = batch.iter().map(|ready| running.execute(ready));
+                // Ordered: an answer waits for those before it, so that the transcript is in call order.
+                stream::iter(each).buffered(MOST_AT_ONCE).collect::<Vec<_>>().await
+            };
+            for (ready, outcome) in batch.iter().zip(outcomes) {
+                self.keep_outcome(ready, outcome, &mut room).await?;
+            }
+            return Ok(());
+        }
+        let mut waiting: VecDeque<Ready> = batch.into();
+        while let Some(ready) = waiting.pop_front() {
+            self.write_down(std::iter::once(&ready)).await?;
+            let outcome = self.execute(&ready).await;
+            self.keep_outcome(&ready, outcome, &mut room).await?;
+            if self.cancel.is_cancelled() {
+                return self.skip(waiting.iter(), Skipped::AfterACall).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers calls that are not run.
+    pub(crate) async fn answer(
+        &mut self,
+        calls: &[ToolCall],
+        answers: Vec<String>,
+    ) -> Result<(), StoreError> {
+        let messages = calls.iter().zip(answers).map(|(call, words)| Message::tool(call, words)).collect();
+        self.keep_all(messages).await
+    }
+
+    async fn skip(&mut self, batch: impl Iterator<Item = &Ready>, why: Skipped) -> Result<(), StoreError> {
+        let messages = batch.map(|ready| Message::tool(&ready.call, why.words(&ready.call.name))).collect();
+        self.keep_all(messages).await
+    }
+
+    async fn write_down(&self, batch: impl Iterator<Item = &Ready>) -> Result<(), StoreError> {
+        let now = self.agent.clock.now();
+        let pending: Vec<_> = batch
+            .map(|ready| {
+                let record = NewToolCall {
+                    id: ready.call.id.clone(),
+                    name: ready.call.name.clone(),
+                    arguments: ready.call.arguments.clone(),
+                    verdict: None,
+                };
+                self.agent.store.begin_call(&self.turn, record, now)
+            })
+            .collect();
+        for written in pending {
+            written.await?;
+        }
+        Ok(())
+    }
+
+    /// Runs one call. Whatever happens in the tool, there is an outcome.
+    async fn execute(&self, ready: &Ready) -> Outcome {
+        let agent = self.agent;
+        let call = Call {
+            id: ready.call.id.clone(),
+            name: ready.call.name.clone(),
+            arguments: ready.arguments.clone(),
+            session: self.conversation.session.clone(),
+            turn: self.turn.clone(),
+            task: self.conversation.task.clone(),
+        };
+        for tool in &agent.tools {
+            tool.notice(&call.task, Occasion::Calling(&call.name));
+        }
+        let preview = preview(&ready.arguments);
+        self.frontend.show(Event::ToolStarted { id: call.id.clone(), name: call.name.clone(), preview });
+        let veto = match &agent.hooks {
+            Some(hooks) => hooks.before_tool(&call).await,
+            None => None,
+        };
+        let outcome = match veto {
+            Some(words) => Outcome::failed(words),
+            None => self.run_guarded(ready, &call).await,
+        };
+        if let Some(hooks) = &agent.hooks {
+            hooks.after_tool(&call, &outcome);
+        }
+        if call.name == "memory"
+            && outcome.status == OutcomeStatus::Done
+            && let Some(memory) = &agent.external_memory
+        {
+            memory.memory_changed(&call.arguments);
+        }
+        self.frontend.show(Event::ToolEnded {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            status: outcome.status,
+        });
+        outcome
+    }
+
+    /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.
+    async fn run_guarded(&self, ready: &Ready, call: &Call) -> Outcome {
+        let context = ToolContext { frontend: self.frontend, cancel: self.cancel, deadline: self.deadline };
+        let run = AssertUnwindSafe(ready.tool.run(call, context)).catch_unwind();
+        let name = &call.name;
+        let clock = &self.agent.clock;
+        let stopped = async {
+            let overdue = clock.sleep(self.deadline.remaining(&**clock));
+            tokio::select! {
+                () = self.cancel.cancelled() => {
+                    clock.sleep(GRACE).await;
+                    format!("[Tool execution cancelled — {name} did not stop when interrupted; its outcome is unknown]")
+                }
+                () = overdue => format!("[Tool execution cancelled — {name} ran past the time limit of this turn]"),
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = run => outcome.unwrap_or_else(|_| {
+                Outcome::failed(format!("Tool execution failed: {name} stopped unexpectedly; this is a bug in the tool"))
+            }),
+            words = stopped => Outcome {
+                content: words,
+                status: OutcomeStatus::Cancelled,
+                provenance: Provenance::System,
+            },
+        }
+    }
+
+    /// Takes an outcome into the conversation, within its bounds, written down with its result.
+    async fn keep_outcome(
+        &mut self,
+        ready: &Ready,
+        outcome: Outcome,
+        room: &mut usize,
+    ) -> Result<(), StoreError> {
+        let Outcome { content, status, provenance } = outcome;
+        let chars = content.chars().count();
+        let bounded = ready.manner.size == ResultSize::Bounded;
+        let too_long = bounded && (chars > self.bounds.result || (chars > *room && chars > WORTH_A_FILE));
+        let (content, handle) = if too_long {
+            self.shelf.put(&self.conversation.session, &ready.call.id, &content)
+        } else {
+            (content, None)
+        };
+        *room = room.saturating_sub(content.chars().count());
+        let message = Message::tool(&ready.call, content);
+        let mut row = NewMessage::new(message.clone(), self.agent.clock.now());
+        row.provenance = Some(provenance);
+        let finished = FinishedCall {
+            turn: self.turn.clone(),
+            call: ready.call.id.clone(),
+            status,
+            handle,
+            session: self.conversation.session.clone(),
+            message: row,
+        };
+        self.agent.store.finish_call(finished).await?;
+        self.conversation.messages.push(message);
+        Ok(())
+    }
+}
+
+/// The argument that says most about a call, on one line.
+fn preview(arguments: &Map<String, Value>) -> String {
+    const TELLING: [&str; 12] = [
+        "command", "path", "query", "pattern", "url", "question", "goal", "code", "name", "action", "text",
+        "patch",
+    ];
+    let telling = TELLING.iter().find_map(|key| arguments.get(*key).and_then(Value::as_str));
+    let first = || arguments.values().find_map(Value::as_str);
+    head(&single_line(telling.or_else(first).unwrap_or_default()), PREVIEW).to_owned()
+}

@@ -1,0 +1,97 @@
+//! One agent, one conversation: the form in which a program embeds this crate.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hermes_store::EndReason;
+use hermes_types::{Cancel, Frontend, SessionKind};
+
+use crate::agent::Agent;
+use crate::compress::Compressed;
+use crate::conversation::Conversation;
+use crate::error::Error;
+use crate::result::TurnResult;
+use crate::turn::Said;
+
+/// A conversation with its agent. `interrupt` may be called from any thread.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct Chat {
+    agent: Arc<Agent>,
+    conversation: Conversation,
+    frontend: Arc<dyn Frontend>,
+    running: Arc<Mutex<Cancel>>,
+}
+
+/// Stops what a chat is doing; cheap to clone and to send.
+#[derive(Debug, Clone)]
+pub struct Interrupt(Arc<Mutex<Cancel>>);
+
+impl Interrupt {
+    pub fn now(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+}
+
+impl Chat {
+    /// A new conversation.
+    pub fn new(agent: Arc<Agent>, frontend: Arc<dyn Frontend>, source: &str) -> Self {
+        let conversation = agent.begin(source, SessionKind::Local);
+        Self::with(agent, conversation, frontend)
+    }
+
+    /// One that was begun or taken up elsewhere.
+    pub fn with(agent: Arc<Agent>, conversation: Conversation, frontend: Arc<dyn Frontend>) -> Self {
+        Self { agent, conversation, frontend, running: Arc::new(Mutex::new(Cancel::new())) }
+    }
+
+    pub fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt(self.running.clone())
+    }
+
+    /// Runs one turn.
+    pub async fn run(&mut self, said: Said) -> Result<TurnResult, Error> {
+        let cancel = self.fresh_cancel();
+        self.agent.run(&mut self.conversation, said, &*self.frontend, &cancel).await
+    }
+
+    /// Runs one turn for its answer alone.
+    pub async fn say(&mut self, text: &str) -> Result<Option<String>, Error> {
+        Ok(self.run(Said::text(text)).await?.response)
+    }
+
+    /// Shortens the conversation now. Nothing, when it cannot be made shorter.
+    pub async fn compress(&mut self, focus: Option<&str>) -> Result<Option<Compressed>, Error> {
+        let cancel = self.fresh_cancel();
+        self.agent.compress(&mut self.conversation, focus, &*self.frontend, &cancel).await
+    }
+
+    pub async fn flush_memories(&self) {
+        self.agent.flush_memories(&self.conversation, &Cancel::new()).await;
+    }
+
+    /// Ends this conversation and begins a new one.
+    pub async fn reset_session(&mut self) -> Result<(), Error> {
+        if self.agent.flush_due(&self.conversation) {
+            self.flush_memories().await;
+        }
+        self.agent.end(&self.conversation, EndReason::NewSession).await?;
+        let source = self.conversation.source().to_owned();
+        self.conversation = self.agent.begin(source, SessionKind::Local);
+        Ok(())
+    }
+
+    /// Ends the conversation.
+    pub async fn close(self) -> Result<(), Error> {
+        self.agent.end(&self.conversation, EndReason::CliClose).await
+    }
+
+    /// An interrupt that came between turns does not spoil the next one.
+    fn fresh_cancel(&self) -> Cancel {
+        let cancel = Cancel::new();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();
+        cancel
+    }
+}

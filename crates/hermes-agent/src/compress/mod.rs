@@ -1,0 +1,229 @@
+//! Shortening a conversation without losing the thread.
+//!
+//! In this order: old tool results go to files and leave a line behind; if that is not enough, the middle is summarised;
+//! if that is still not enough, newer results go too. The user's first and latest words, the open tasks and the files
+//! touched always stay. Invariants: every pass makes the conversation strictly smaller or is not made; nothing is dropped
+//! because a summary could not be had; the whole of it stays in the database, in the session this one continues.
+
+mod assemble;
+mod cut;
+mod digest;
+mod files;
+mod summary;
+
+use hermes_store::{Error as StoreError, NewMessage, NewSession};
+use hermes_types::{Content, Event, Message, NoticeKind, Occasion, Role, SessionId};
+
+use crate::conversation::carried_over;
+use crate::gauge::{Gauge, message_tokens, prefix_tokens};
+use crate::prompt;
+use crate::turn::Running;
+
+pub(crate) use summary::is_summary;
+
+/// A result this short is not worth a file.
+const WORTH_RETIRING: usize = 200;
+const WORTH_RETIRING_LATE: usize = 1_000;
+/// A pass that saves less than this part of the size is not worth a new session.
+const WORTH_A_PASS: u64 = 20;
+/// The newest messages whose results are left alone whatever happens.
+const UNTOUCHED: usize = 4;
+/// Retiring old results is enough when it brings the size below this part of the threshold.
+const ENOUGH: f64 = 0.6;
+
+/// What a compression did, for the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compressed {
+    pub messages_before: usize,
+    pub messages_after: usize,
+    pub tokens_before: u64,
+    pub tokens_after: u64,
+}
+
+impl Running<'_> {
+    /// Makes the conversation smaller, or leaves it exactly as it is and answers false.
+    pub(crate) async fn compress(&mut self, focus: Option<&str>) -> Result<bool, StoreError> {
+        Ok(self.compress_with(focus).await?.is_some())
+    }
+
+    pub(crate) async fn compress_with(
+        &mut self,
+        focus: Option<&str>,
+    ) -> Result<Option<Compressed>, StoreError> {
+        let tokens_before = self.size();
+        let messages_before = self.conversation.messages.len();
+        let sum: u64 = self.conversation.messages.iter().map(message_tokens).sum();
+        self.flush_memories().await;
+        let mut shorter = self.retired(&self.conversation.messages, WORTH_RETIRING, self.far_back());
+        if !self.is_enough(sum, &shorter, tokens_before) || focus.is_some() {
+            let protect = self.agent.compression.protect_last;
+            if let Some(summed) = self.summarised(&shorter, protect, focus).await? {
+                shorter = summed;
+            }
+        }
+        if self.would_be(sum, &shorter, tokens_before) >= self.threshold() {
+            let keep = shorter.len().saturating_sub(UNTOUCHED);
+            shorter = self.retired(&shorter, WORTH_RETIRING_LATE, keep);
+        }
+        if self.would_be(sum, &shorter, tokens_before) >= self.threshold()
+            && let Some(summed) = self.summarised(&shorter, UNTOUCHED, focus).await?
+        {
+            shorter = summed;
+        }
+        let after = self.would_be(sum, &shorter, tokens_before);
+        if after.saturating_mul(WORTH_A_PASS) > tokens_before.saturating_mul(WORTH_A_PASS - 1) {
+            let text = "The conversation cannot be made smaller any more. Start afresh with /new when it no longer fits.";
+            self.tell(text.to_owned());
+            return Ok(None);
+        }
+        self.go_on_with(shorter).await?;
+        let compressed = Compressed {
+            messages_before,
+            messages_after: self.conversation.messages.len(),
+            tokens_before,
+            tokens_after: self.size(),
+        };
+        self.tell(format!(
+            "Context compressed: {messages_before} → {} messages, about {tokens_before} → {} tokens. It goes on as session {}.",
+            compressed.messages_after, compressed.tokens_after, self.conversation.session
+        ));
+        Ok(Some(compressed))
+    }
+
+    /// The size with other messages: what was measured, less what was taken out.
+    fn would_be(&self, sum: u64, messages: &[Message], measured: u64) -> u64 {
+        let now: u64 = messages.iter().map(message_tokens).sum();
+        let prefix = prefix_tokens(self.conversation.system.as_deref().unwrap_or_default(), &self.specs);
+        // The provider may count more tokens than we do; what is taken out then saves more, in the same proportion.
+        let words = measured.saturating_sub(prefix).max(1);
+        let scaled = u128::from(words) * u128::from(now) / u128::from(sum.max(1));
+        prefix.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    fn is_enough(&self, sum: u64, messages: &[Message], measured: u64) -> bool {
+        (self.would_be(sum, messages, measured) as f64) < self.threshold() as f64 * ENOUGH
+    }
+
+    /// Results before this place count as old.
+    fn far_back(&self) -> usize {
+        let recent = self.agent.compression.protect_last.saturating_mul(3);
+        self.conversation.messages.len().saturating_sub(recent)
+    }
+
+    /// The messages with results before `end` moved to files.
+    fn retired(&self, messages: &[Message], worth: usize, end: usize) -> Vec<Message> {
+        let mut copies = messages.to_vec();
+        for message in copies.iter_mut().take(end).filter(|message| message.role == Role::Tool) {
+            let text = message.content.text();
+            if text.chars().count() <= worth || text.starts_with("[Old tool output cleared") {
+                continue;
+            }
+            let Some(call) = message.tool_call_id.clone() else { continue };
+            let stand_in = self.shelf.retire(&self.conversation.session, &call, &text);
+            message.content = Content::Text(stand_in);
+        }
+        copies
+    }
+
+    /// The messages with their middle replaced by a summary; none when there is no middle.
+    async fn summarised(
+        &mut self,
+        messages: &[Message],
+        protect_last: usize,
+        focus: Option<&str>,
+    ) -> Result<Option<Vec<Message>>, StoreError> {
+        let settings = self.agent.compression;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "token counts are far below 2^52, the share is between 0 and 1"
+        )]
+        let tail_budget = (self.threshold() as f64 * settings.target_ratio) as u64;
+        let Some(middle) = cut::middle(messages, settings.protect_first, protect_last, tail_budget) else {
+            return Ok(None);
+        };
+        let within = messages.get(middle.clone()).unwrap_or_default();
+        let previous = messages.iter().find(|message| is_summary(message)).cloned();
+        let external = match &self.agent.external_memory {
+            Some(memory) => memory.before_compression(within).await,
+            None => None,
+        };
+        let ask = summary::Ask {
+            messages: within,
+            previous: previous.as_ref(),
+            focus,
+            extra: external.as_deref(),
+            cap: (self.window() / 20).min(12_000),
+        };
+        let words = match summary::ask(self.agent, &ask, self.deadline, self.cancel).await {
+            Ok((words, completion)) => {
+                self.charge(&completion).await?;
+                words
+            }
+            Err(error) => {
+                self.tell(format!(
+                    "The summary could not be made ({error}). A digest made here takes its place; nothing was dropped from the database."
+                ));
+                digest::digest(within, ask.cap)
+            }
+        };
+        let kept_words = kept_instruction(messages, &middle);
+        let touched = files::touched(previous.as_ref(), within);
+        let carried = carried_over(&self.agent.tools, &self.conversation.task);
+        let text = summary::compose(&words, kept_words.as_deref(), &touched);
+        Ok(Some(assemble::assemble(messages, middle, &text, carried.as_deref())))
+    }
+
+    /// Goes on in a new session that begins with these messages.
+    async fn go_on_with(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
+        let agent = self.agent;
+        let old = self.conversation.session.clone();
+        let now = agent.clock.now();
+        let id = SessionId::generate(self.conversation.kind, agent.today());
+        let system = prompt::join(&agent.prompt_layers(&id));
+        let mut session = NewSession::new(id.clone(), self.conversation.source.clone(), now);
+        session.model = Some(agent.model_name.clone());
+        session.user_id.clone_from(&self.conversation.user_id);
+        session.parent = Some(old.clone());
+        session.system_prompt = Some(system.clone());
+        let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
+        agent.store.split_session(&old, session, rows, now).await?;
+        agent.store.take_lease(id.as_str(), &agent.holder, now, crate::lease::SPAN).await?;
+        agent.store.release_lease(old.as_str(), &agent.holder).await?;
+        for tool in &agent.tools {
+            tool.notice(&self.conversation.task, Occasion::Compressed);
+        }
+        if let Some(memory) = &agent.external_memory {
+            memory.session_changed(&old, &id);
+        }
+        self.conversation.session = id;
+        self.conversation.system = Some(system);
+        self.conversation.messages = messages;
+        self.conversation.gauge = Gauge::default();
+        self.conversation.pressure_told = false;
+        self.conversation.started_at = now;
+        self.start_over();
+        Ok(())
+    }
+
+    pub(crate) fn tell(&self, text: String) {
+        self.frontend.show(Event::Notice { kind: NoticeKind::Lifecycle, text });
+    }
+}
+
+/// The user's latest words, when they are about to go into the middle.
+fn kept_instruction(messages: &[Message], middle: &std::ops::Range<usize>) -> Option<String> {
+    // Words of ours in the user's place all begin so.
+    let is_own = |message: &Message| {
+        let text = message.content.text();
+        text.starts_with("[System:") || text.starts_with("[Your active task list")
+    };
+    let at = messages.iter().rposition(|message| message.role == Role::User && !is_own(message))?;
+    if !middle.contains(&at) {
+        return None;
+    }
+    let message = messages.get(at)?;
+    (!is_summary(message)).then(|| message.content.text().into_owned())
+}

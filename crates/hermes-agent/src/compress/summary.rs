@@ -1,0 +1,171 @@
+//! Asking a model for a summary, and the form a summary has in the conversation.
+
+use hermes_text::{estimate_tokens, head, tail};
+use hermes_types::{Cancel, Completion, Deadline, Message, ModelError, Request, Role};
+
+use super::files;
+use crate::agent::Agent;
+use crate::gauge::message_tokens;
+
+const PREFIX: &str = "[CONTEXT COMPACTION]";
+const LEGACY_PREFIX: &str = "[CONTEXT SUMMARY]:";
+const INTRODUCTION: &str = include_str!("../texts/compaction_prefix.md").trim_ascii();
+const INSTRUCTIONS: &str = include_str!("../texts/compaction.md").trim_ascii();
+const UPDATE: &str = include_str!("../texts/compaction_update.md").trim_ascii();
+const LATEST: &str = "## The user's latest instruction, word for word";
+const MOST_MESSAGE: usize = 3_000;
+const KEPT_HEAD: usize = 2_000;
+const KEPT_TAIL: usize = 800;
+const MOST_ARGUMENTS: usize = 400;
+const LEAST_BUDGET: u64 = 2_000;
+/// The latest instruction is kept whole up to here.
+const MOST_INSTRUCTION: usize = 20_000;
+
+/// What is to be summarised.
+pub(crate) struct Ask<'a> {
+    pub(crate) messages: &'a [Message],
+    pub(crate) previous: Option<&'a Message>,
+    /// What the user wants kept above all.
+    pub(crate) focus: Option<&'a str>,
+    pub(crate) extra: Option<&'a str>,
+    /// The most tokens a summary may have.
+    pub(crate) cap: u64,
+}
+
+/// Stands between a summary and the words of the message it had to be put into.
+pub(crate) const END: &str = "[END OF CONTEXT COMPACTION]";
+
+/// Whether a message is an earlier summary, or begins with one.
+pub(crate) fn is_summary(message: &Message) -> bool {
+    let text = message.content.text();
+    text.starts_with(PREFIX) || text.starts_with(LEGACY_PREFIX)
+}
+
+/// The summary in a message, and the words of its own behind it.
+pub(crate) fn parts(text: &str) -> (&str, &str) {
+    text.split_once(END).map_or((text, ""), |(summary, own)| (summary.trim_end(), own.trim_start()))
+}
+
+/// Asks for the words of a summary.
+pub(crate) async fn ask(
+    agent: &Agent,
+    what: &Ask<'_>,
+    deadline: Deadline,
+    cancel: &Cancel,
+) -> Result<(String, Completion), ModelError> {
+    let side = agent.side_model();
+    let estimated: u64 = what.messages.iter().map(message_tokens).sum();
+    let budget = (estimated / 5).max(LEAST_BUDGET).min(what.cap.max(LEAST_BUDGET));
+    let request = Request {
+        model: side.name.clone(),
+        system: INSTRUCTIONS.to_owned(),
+        messages: vec![Message::user(material(what, budget))],
+        tools: Vec::new(),
+        max_tokens: Some(budget.saturating_mul(2)),
+        temperature: Some(0.3),
+        effort: None,
+        session: None,
+        deadline: deadline.at_most(&*agent.clock, side.patience),
+        cancel: cancel.clone(),
+    };
+    let completion = side.model.complete(&request, &mut |_| ()).await?;
+    let text = completion.message.content.text();
+    let words = hermes_text::strip_think(&text).trim().to_owned();
+    let words =
+        if words.is_empty() { completion.message.reasoning.clone().unwrap_or_default() } else { words };
+    if words.trim().is_empty() {
+        return Err(ModelError::GiveUp { message: "the summary was empty".to_owned(), status: None });
+    }
+    Ok((without_prefix(&words).to_owned(), completion))
+}
+
+/// What the summariser reads.
+fn material(what: &Ask<'_>, budget: u64) -> String {
+    let mut parts = Vec::new();
+    if let Some(previous) = what.previous {
+        let text = previous.content.text();
+        let (summary, _) = self::parts(&text);
+        parts.push(format!(
+            "{UPDATE}\n\n<previous_summary>\n{}\n</previous_summary>",
+            without_prefix(summary)
+        ));
+    }
+    if let Some(focus) = what.focus.filter(|focus| !focus.trim().is_empty()) {
+        parts.push(format!("Above all keep what concerns: {}", focus.trim()));
+    }
+    parts.push(format!("Write at most about {budget} tokens."));
+    let is_new = |message: &&Message| !is_summary(message) || !message.tool_calls.is_empty();
+    let lines: Vec<String> = what.messages.iter().filter(is_new).map(render).collect();
+    parts.push(format!("<conversation>\n{}\n</conversation>", lines.join("\n")));
+    if let Some(extra) = what.extra {
+        parts.push(format!("<memory>\n{extra}\n</memory>"));
+    }
+    parts.join("\n\n")
+}
+
+fn render(message: &Message) -> String {
+    let text = message.content.text();
+    let text = shortened(if is_summary(message) { parts(&text).1 } else { &text });
+    match message.role {
+        Role::User => format!("[USER]: {text}"),
+        Role::System => format!("[SYSTEM]: {text}"),
+        Role::Tool => {
+            let id = message.tool_call_id.as_ref().map(hermes_types::CallId::as_str).unwrap_or_default();
+            format!("[TOOL RESULT {id}]: {text}")
+        }
+        Role::Assistant => {
+            let calls: Vec<String> = message
+                .tool_calls
+                .iter()
+                .map(|call| format!("{}({})", call.name, head(&call.arguments, MOST_ARGUMENTS)))
+                .collect();
+            if calls.is_empty() {
+                format!("[ASSISTANT]: {text}")
+            } else {
+                format!("[ASSISTANT]: {text}\n  calls: {}", calls.join(", "))
+            }
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= MOST_MESSAGE {
+        return text.to_owned();
+    }
+    format!("{}\n[…]\n{}", head(text, KEPT_HEAD), tail(text, KEPT_TAIL))
+}
+
+/// A summary never carries two prefixes.
+fn without_prefix(text: &str) -> &str {
+    let mut text = text.trim();
+    loop {
+        if let Some(rest) = text.strip_prefix(INTRODUCTION).or_else(|| text.strip_prefix(LEGACY_PREFIX)) {
+            text = rest.trim_start();
+        } else if text.starts_with(PREFIX) {
+            // Another program's introduction: its first line.
+            text = text.split_once('\n').map(|(_, rest)| rest.trim_start()).unwrap_or_default();
+        } else {
+            break text;
+        }
+    }
+}
+
+/// The summary as it stands in the conversation.
+pub(crate) fn compose(words: &str, latest: Option<&str>, touched: &[String]) -> String {
+    // Sections of our own are written anew each time.
+    let words = words.split("## Files touched").next().unwrap_or(words);
+    let words = words.split(LATEST).next().unwrap_or(words).trim_end();
+    let mut parts = vec![format!("{INTRODUCTION}\n\n{words}")];
+    if let Some(latest) = latest {
+        parts.push(format!("{LATEST}\n{}", bounded(latest)));
+    }
+    parts.extend(files::section(touched));
+    parts.join("\n\n")
+}
+
+fn bounded(text: &str) -> String {
+    if estimate_tokens(text) * 4 <= MOST_INSTRUCTION as u64 {
+        return text.to_owned();
+    }
+    format!("{}\n[…]\n{}", head(text, MOST_INSTRUCTION * 3 / 4), tail(text, MOST_INSTRUCTION / 4))
+}

@@ -1,0 +1,249 @@
+//! One conversation while it is being worked on: its session, its prompt, its messages.
+//!
+//! Everything in it can be had again from the database; dropping it loses nothing. Invariant: `messages` is what the
+//! session's transcript holds, in the same order.
+
+use std::collections::BTreeMap;
+
+use hermes_store::{EndReason, NewMessage, StoredMessage, ToolCallRecord};
+use hermes_types::{
+    Message, Occasion, OutcomeStatus, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnState,
+    Usage,
+};
+
+use crate::agent::Agent;
+use crate::error::Error;
+use crate::gauge::Gauge;
+use crate::prompt;
+use crate::{pressure, review};
+
+/// A conversation in memory.
+#[derive(Debug, Clone)]
+pub struct Conversation {
+    pub(crate) session: SessionId,
+    pub(crate) task: TaskId,
+    pub(crate) source: String,
+    pub(crate) user_id: Option<String>,
+    pub(crate) kind: SessionKind,
+    /// Built for the first turn, or what the session was begun with.
+    pub(crate) system: Option<String>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) gauge: Gauge,
+    /// The window the provider was found to have, when smaller than thought.
+    pub(crate) window: Option<u64>,
+    pub(crate) usage: Usage,
+    pub(crate) pressure_told: bool,
+    pub(crate) started_at: Timestamp,
+}
+
+/// What was found when a conversation was taken up.
+#[derive(Debug, Clone)]
+pub struct TakenUp {
+    pub conversation: Conversation,
+    pub title: Option<String>,
+    /// A turn that a dead process left unfinished.
+    pub cut_off: Option<CutOff>,
+}
+
+/// A turn that did not come to its end.
+#[derive(Debug, Clone)]
+pub struct CutOff {
+    pub turn: Turn,
+    /// Cut off before: it is not tried again by itself.
+    pub parked: bool,
+    /// Calls that may or may not have happened.
+    pub unknown: Vec<String>,
+}
+
+impl Conversation {
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    pub fn task(&self) -> &TaskId {
+        &self.task
+    }
+
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The prompt this session goes with; absent before its first turn.
+    pub fn system(&self) -> Option<&str> {
+        self.system.as_deref()
+    }
+
+    /// Tokens used by the whole session.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn user_turns(&self) -> usize {
+        self.messages.iter().filter(|message| message.role == Role::User).count()
+    }
+}
+
+impl Agent {
+    /// A conversation that has not begun. Nothing is stored before its first message.
+    pub fn begin(&self, source: impl Into<String>, kind: SessionKind) -> Conversation {
+        self.begin_as(SessionId::generate(kind, self.today()), source, kind)
+    }
+
+    /// The same under an id of the caller's.
+    pub fn begin_as(&self, session: SessionId, source: impl Into<String>, kind: SessionKind) -> Conversation {
+        Conversation {
+            session,
+            task: TaskId::generate(),
+            source: source.into(),
+            user_id: None,
+            kind,
+            system: None,
+            messages: Vec::new(),
+            gauge: Gauge::default(),
+            window: None,
+            usage: Usage::default(),
+            pressure_told: false,
+            started_at: self.clock.now(),
+        }
+    }
+
+    /// Takes a stored conversation up where it stands. A turn that was cut off is brought to order: every call has an
+    /// answer, and those nobody knows the outcome of say so.
+    pub async fn take_up(&self, session: &SessionId) -> Result<TakenUp, Error> {
+        let row = self.store.session(session).await?.ok_or_else(|| Error::NotFound(session.clone()))?;
+        let stored = self.store.transcript(session).await?;
+        let cut_off = self.find_cut_off(session).await?;
+        self.store.reopen_session(session).await?;
+        let mut messages: Vec<Message> =
+            stored.into_iter().map(|StoredMessage { message, .. }| message).collect();
+        pressure::strip(&mut messages);
+        review::strip(&mut messages);
+        let mut conversation = self.begin_as(session.clone(), row.source, SessionKind::Local);
+        conversation.user_id = row.user_id;
+        conversation.system = row.system_prompt.filter(|prompt| !prompt.is_empty());
+        conversation.usage = row.usage;
+        conversation.started_at = row.started_at;
+        conversation.messages = messages;
+        let records = match &cut_off {
+            Some(cut_off) => self.store.tool_calls(&cut_off.turn.id).await?,
+            None => Vec::new(),
+        };
+        self.answer_open_calls(&mut conversation, &records).await?;
+        for tool in &self.tools {
+            tool.notice(&conversation.task, Occasion::Resumed(&conversation.messages));
+        }
+        Ok(TakenUp { conversation, title: row.title, cut_off })
+    }
+
+    /// Ends a conversation: its session is closed and tools forget it.
+    pub async fn end(&self, conversation: &Conversation, reason: EndReason) -> Result<(), Error> {
+        for tool in &self.tools {
+            tool.notice(&conversation.task, Occasion::Ended);
+        }
+        if let Some(memory) = &self.external_memory {
+            memory.session_ended(&conversation.session);
+        }
+        if let Some(hooks) = &self.hooks {
+            hooks.session_ended(&conversation.session);
+        }
+        if !conversation.messages.is_empty() {
+            self.store.end_session(&conversation.session, reason, self.clock.now()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the last exchange back: everything from the user's last words on. Answers with those words.
+    pub async fn undo(&self, conversation: &mut Conversation) -> Result<Option<String>, Error> {
+        let Some(at) = conversation.messages.iter().rposition(|message| message.role == Role::User) else {
+            return Ok(None);
+        };
+        self.store.rewind(&conversation.session, at).await?;
+        let taken = conversation.messages.split_off(at);
+        conversation.gauge = Gauge::default();
+        Ok(taken.first().map(|message| message.content.text().into_owned()))
+    }
+
+    /// The system prompt of a session, layer by layer.
+    pub fn prompt_layers(&self, session: &SessionId) -> Vec<hermes_types::ContextItem> {
+        let mut names: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        names.sort_unstable();
+        let external = self.external_memory.as_ref().and_then(|memory| memory.prompt_block());
+        self.prompt.layers(&prompt::Occasion {
+            session,
+            model: &self.model_name,
+            tools: &names,
+            now: self.today(),
+            external_memory: external.as_deref(),
+        })
+    }
+
+    /// A turn of this session that says it runs although no living process holds it.
+    async fn find_cut_off(&self, session: &SessionId) -> Result<Option<CutOff>, Error> {
+        let running = self.store.running_turns().await?;
+        let Some(turn) = running.into_iter().rfind(|turn| turn.session == *session) else { return Ok(None) };
+        let holder = self.store.lease_holder(session.as_str(), self.clock.now()).await?;
+        if let Some(holder) = holder.filter(|holder| *holder != self.holder && hermes_task::may_live(holder))
+        {
+            return Err(Error::Busy { holder });
+        }
+        let state = self.store.note_cut_off(&turn.id, self.holder.clone(), self.clock.now()).await?;
+        let records = self.store.tool_calls(&turn.id).await?;
+        let unknown = records.into_iter().filter(|record| record.status.is_none()).map(|record| record.name);
+        Ok(Some(CutOff { parked: state == TurnState::Parked, unknown: unknown.collect(), turn }))
+    }
+
+    /// Gives every call at the end of the transcript an answer, stored like any other.
+    async fn answer_open_calls(
+        &self,
+        conversation: &mut Conversation,
+        records: &[ToolCallRecord],
+    ) -> Result<(), Error> {
+        let Some(at) = conversation.messages.iter().rposition(|message| message.role == Role::Assistant)
+        else {
+            return Ok(());
+        };
+        let known: BTreeMap<&str, Option<OutcomeStatus>> =
+            records.iter().map(|record| (record.id.as_str(), record.status)).collect();
+        let answered = |id: &str| {
+            conversation.messages.iter().skip(at).any(|message| {
+                message.role == Role::Tool
+                    && message.tool_call_id.as_ref().is_some_and(|other| other.as_str() == id)
+            })
+        };
+        let calls =
+            conversation.messages.get(at).map(|message| message.tool_calls.clone()).unwrap_or_default();
+        let missing: Vec<Message> = calls
+            .iter()
+            .filter(|call| !answered(call.id.as_str()))
+            .map(|call| {
+                let words = match known.get(call.id.as_str()) {
+                    Some(None) => format!(
+                        "[Outcome unknown: Hermes was cut off while {} ran. It may or may not have taken effect; check before you repeat it.]",
+                        call.name
+                    ),
+                    Some(Some(_)) => format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name),
+                    None => format!("[Not started: Hermes was cut off before {} ran.]", call.name),
+                };
+                Message::tool(call, words)
+            })
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let rows = missing.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
+        self.store.append_all(&conversation.session, rows).await?;
+        conversation.messages.extend(missing);
+        Ok(())
+    }
+}
+
+/// The words of tools that must outlive a compression.
+pub(crate) fn carried_over(tools: &[std::sync::Arc<dyn Tool>], task: &TaskId) -> Option<String> {
+    let texts: Vec<String> = tools.iter().filter_map(|tool| tool.carry_over(task)).collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}

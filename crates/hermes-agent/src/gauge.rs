@@ -1,0 +1,68 @@
+//! How full the context window is: measured by the provider where it said so, estimated for what came since.
+
+use hermes_text::estimate_tokens;
+use hermes_types::{Content, Message, Part, ToolSpec, Usage};
+
+/// Every message costs a few tokens beside its words.
+const PER_MESSAGE: u64 = 10;
+/// A picture costs about this, whatever its bytes.
+const PER_PICTURE: u64 = 1_500;
+
+/// Follows a conversation's size.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gauge {
+    /// Tokens of the last request and its answer, and how many messages they covered.
+    measured: Option<(u64, usize)>,
+}
+
+impl Gauge {
+    /// A reply came for a request with this many messages; its own message will be the next one.
+    pub(crate) fn measure(&mut self, usage: Usage, messages: usize) {
+        if usage.total() > 0 {
+            self.measured = Some((usage.total(), messages + 1));
+        }
+    }
+
+    /// The size of the next request.
+    pub(crate) fn estimate(&self, prefix: u64, messages: &[Message]) -> u64 {
+        match self.measured {
+            Some((tokens, covered)) => {
+                tokens.saturating_add(messages.iter().skip(covered).map(message_tokens).sum())
+            }
+            None => prefix.saturating_add(messages.iter().map(message_tokens).sum()),
+        }
+    }
+}
+
+/// The part of a request that is the same every time.
+pub(crate) fn prefix_tokens(system: &str, tools: &[ToolSpec]) -> u64 {
+    let tools: u64 = tools.iter().map(tool_tokens).sum();
+    estimate_tokens(system).saturating_add(tools)
+}
+
+pub fn tool_tokens(tool: &ToolSpec) -> u64 {
+    let words = estimate_tokens(&tool.name) + estimate_tokens(&tool.description);
+    words.saturating_add(estimate_tokens(tool.parameters.as_str())).saturating_add(PER_MESSAGE)
+}
+
+pub fn message_tokens(message: &Message) -> u64 {
+    let content = match &message.content {
+        Content::Text(text) => estimate_tokens(text),
+        Content::Parts(parts) => parts.iter().map(part_tokens).sum(),
+    };
+    let calls: u64 = message
+        .tool_calls
+        .iter()
+        .map(|call| estimate_tokens(&call.arguments) + estimate_tokens(&call.name) + PER_MESSAGE)
+        .sum();
+    let thought = message.reasoning.as_deref().map_or(0, estimate_tokens);
+    content.saturating_add(calls).saturating_add(thought).saturating_add(PER_MESSAGE)
+}
+
+fn part_tokens(part: &Part) -> u64 {
+    match part {
+        Part::Text(text) => estimate_tokens(text),
+        Part::Image { .. } => PER_PICTURE,
+        Part::Other(raw) => estimate_tokens(raw.as_str()).min(PER_PICTURE),
+    }
+}

@@ -1,0 +1,37 @@
+//! Which models need to be told to act instead of announcing.
+
+/// Models whose names contain one of these tend to promise work.
+const USUAL: [&str; 8] = ["gpt", "codex", "gemini", "gemma", "grok", "glm", "qwen", "deepseek"];
+
+/// The setting `agent.tool_use_enforcement`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Enforcement {
+    /// By the model's name.
+    #[default]
+    Auto,
+    Always,
+    Never,
+    /// For models whose names contain one of these.
+    Names(Vec<String>),
+}
+
+impl Enforcement {
+    /// Reads the words people write for it.
+    pub fn parse(text: &str) -> Self {
+        match text.trim().to_lowercase().as_str() {
+            "true" | "always" | "yes" | "on" => Self::Always,
+            "false" | "never" | "no" | "off" => Self::Never,
+            _ => Self::Auto,
+        }
+    }
+
+    pub(crate) fn applies(&self, model: &str) -> bool {
+        let model = model.to_lowercase();
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => USUAL.iter().any(|name| model.contains(name)),
+            Self::Names(names) => names.iter().any(|name| model.contains(&name.to_lowercase())),
+        }
+    }
+}

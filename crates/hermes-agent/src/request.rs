@@ -1,0 +1,112 @@
+//! The copy of a conversation that goes to the model.
+//!
+//! What is stored is never changed here: notices, recalled memories and repairs exist only in the copy.
+
+use std::collections::{BTreeMap, HashSet};
+
+use hermes_types::{CallId, Content, Message, Part, Role};
+use serde_json::Value;
+
+const UNAVAILABLE: &str = "[Result unavailable — see context summary above]";
+
+/// What is added to the copy.
+pub(crate) struct Additions<'a> {
+    /// Said before the conversation begins, and never stored.
+    pub(crate) prefill: &'a [Message],
+    /// Words for the end of a message, by its place in the conversation.
+    pub(crate) notices: &'a BTreeMap<usize, String>,
+    /// The words of the running turn as the model is to read them, and their place.
+    pub(crate) asked: Option<(usize, &'a Content)>,
+    /// What another memory knows about the message at this place.
+    pub(crate) recall: Option<(usize, &'a str)>,
+}
+
+/// The messages of a request.
+pub(crate) fn copy(messages: &[Message], additions: &Additions<'_>) -> Vec<Message> {
+    let mut copies = Vec::with_capacity(messages.len() + additions.prefill.len());
+    copies.extend_from_slice(additions.prefill);
+    for (at, message) in messages.iter().enumerate() {
+        let mut copy = message.clone();
+        if let Some((_, asked)) = additions.asked.filter(|(place, _)| *place == at)
+            && message.role == Role::User
+        {
+            copy.content = asked.clone();
+        }
+        if let Some(notice) = additions.notices.get(&at) {
+            copy.content = crate::pressure::with_notice(&copy.content, notice);
+        }
+        if let Some((_, text)) = additions.recall.filter(|(place, _)| *place == at) {
+            append(&mut copy.content, &remembered(text));
+        }
+        copies.push(copy);
+    }
+    repair_pairs(copies, UNAVAILABLE)
+}
+
+/// A note that is plainly not the user's words.
+fn remembered(text: &str) -> String {
+    format!(
+        "<memory-context>\n[System note: recalled from memory, not new words of the user.]\n{text}\n</memory-context>"
+    )
+}
+
+fn append(content: &mut Content, text: &str) {
+    match content {
+        Content::Text(so_far) => {
+            so_far.push_str("\n\n");
+            so_far.push_str(text);
+        }
+        Content::Parts(parts) => parts.push(Part::Text(text.to_owned())),
+    }
+}
+
+/// Every call has one answer and every answer its call, right behind it.
+pub(crate) fn repair_pairs(messages: Vec<Message>, missing: &str) -> Vec<Message> {
+    if is_paired(&messages) {
+        return messages;
+    }
+    let mut answers: BTreeMap<String, Message> = BTreeMap::new();
+    for message in messages.iter().filter(|message| message.role == Role::Tool) {
+        if let Some(id) = &message.tool_call_id {
+            answers.entry(id.as_str().to_owned()).or_insert_with(|| message.clone());
+        }
+    }
+    let mut repaired = Vec::with_capacity(messages.len());
+    for message in messages.into_iter().filter(|message| message.role != Role::Tool) {
+        let calls = message.tool_calls.clone();
+        repaired.push(message);
+        for call in calls {
+            let answer = answers.remove(call.id.as_str());
+            repaired.push(answer.unwrap_or_else(|| Message::tool(&call, missing)));
+        }
+    }
+    repaired
+}
+
+/// The usual case, seen without copying anything.
+fn is_paired(messages: &[Message]) -> bool {
+    let mut open: HashSet<&CallId> = HashSet::new();
+    for message in messages {
+        match message.role {
+            Role::Tool => {
+                if !message.tool_call_id.as_ref().is_some_and(|id| open.remove(id)) {
+                    return false;
+                }
+            }
+            _ if !open.is_empty() => return false,
+            _ => open.extend(message.tool_calls.iter().map(|call| &call.id)),
+        }
+    }
+    open.is_empty()
+}
+
+/// The JSON object a text is, if it is one.
+pub(crate) fn object(text: &str) -> Option<serde_json::Map<String, Value>> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => Some(map),
+        _ => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! What a turn came to, for whoever asked for it.
+
+use hermes_types::{Cost, ModelError, SessionId, TurnState, Usage};
+use serde_json::{Map, Value, json};
+
+/// The end of a turn.
+#[derive(Debug, Clone)]
+pub struct TurnResult {
+    /// What the user reads. Absent when there is only an error.
+    pub response: Option<String>,
+    pub state: TurnState,
+    /// Where the conversation stands now; another one after a compression.
+    pub session: SessionId,
+    /// Why it did not end as it should, in words.
+    pub error: Option<String>,
+    /// What the model layer said, when that ended the turn.
+    pub failure: Option<ModelError>,
+    /// It stopped early, with something.
+    pub partial: bool,
+    /// The answer had already been shown beside an earlier tool call.
+    pub previewed: bool,
+    pub last_reasoning: Option<String>,
+    pub api_calls: u32,
+    pub max_iterations: u32,
+    /// Of this turn.
+    pub usage: Usage,
+    pub cost: Cost,
+    /// Tokens of the last request, as the provider counted them.
+    pub last_prompt_tokens: u64,
+    pub model: String,
+    pub provider: String,
+}
+
+impl TurnResult {
+    /// There is an answer, and the limit was not what ended it.
+    pub fn completed(&self) -> bool {
+        self.state == TurnState::Done
+            && !self.partial
+            && self.response.is_some()
+            && self.api_calls < self.max_iterations
+    }
+
+    pub fn interrupted(&self) -> bool {
+        self.state == TurnState::Interrupted
+    }
+
+    pub fn failed(&self) -> bool {
+        self.state == TurnState::Failed
+    }
+
+    /// The object library callers and other programs know. Token counts are the session's, which the caller has.
+    pub fn to_json(&self, messages: &[hermes_types::Message], session_usage: Usage) -> Map<String, Value> {
+        #[expect(clippy::cast_precision_loss, reason = "millionths of a dollar stay far below 2^52")]
+        let dollars = self.cost.micro_usd.map(|micro| micro as f64 / 1e6);
+        let mut map = Map::new();
+        let mut set = |key: &str, value: Value| {
+            map.insert(key.to_owned(), value);
+        };
+        set("final_response", json!(self.response));
+        set("messages", json!(messages));
+        set("api_calls", json!(self.api_calls));
+        set("completed", json!(self.completed()));
+        set("last_reasoning", json!(self.last_reasoning));
+        set("partial", json!(self.partial));
+        set("interrupted", json!(self.interrupted()));
+        set("response_previewed", json!(self.previewed));
+        set("model", json!(self.model));
+        set("provider", json!(self.provider));
+        set("input_tokens", json!(session_usage.input));
+        set("output_tokens", json!(session_usage.output));
+        set("cache_read_tokens", json!(session_usage.cache_read));
+        set("cache_write_tokens", json!(session_usage.cache_write));
+        set("reasoning_tokens", json!(session_usage.reasoning));
+        set("prompt_tokens", json!(session_usage.prompt()));
+        set("completion_tokens", json!(session_usage.output));
+        set("total_tokens", json!(session_usage.total()));
+        set("last_prompt_tokens", json!(self.last_prompt_tokens));
+        set("estimated_cost_usd", json!(dollars));
+        set("cost_status", json!(self.cost.status.as_str()));
+        set("session_id", json!(self.session.as_str()));
+        if let Some(error) = &self.error {
+            set("error", json!(error));
+        }
+        if self.failed() {
+            set("failed", json!(true));
+        }
+        map
+    }
+}

@@ -1,0 +1,223 @@
+//! Looking back: what of a conversation is worth keeping in memory or as a skill.
+//!
+//! Done beside the conversation, never delaying an answer, never entering the transcript.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_store::{Charge, Error as StoreError};
+use hermes_types::{Cancel, Completion, Message, OutcomeStatus, Role, Tool};
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::aside::{Aside, Came};
+use crate::conversation::Conversation;
+use crate::turn::Running;
+
+const FLUSH: &str = include_str!("texts/flush.md").trim_ascii();
+const REVIEW_MEMORY: &str = include_str!("texts/review_memory.md").trim_ascii();
+const REVIEW_SKILLS: &str = include_str!("texts/review_skills.md").trim_ascii();
+/// What every instruction for a review begins with, so that one that strayed into a transcript is known.
+const REVIEW_MARK: &str = "[System: Review the conversation above";
+const REVIEW_ITERATIONS: u32 = 8;
+const FLUSH_TOKENS: u64 = 5_120;
+const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
+const REVIEW_PATIENCE: Duration = Duration::from_mins(5);
+/// A conversation shorter than this holds nothing to keep.
+const LEAST_MESSAGES: usize = 3;
+
+/// What is due to be looked at after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReviewDue {
+    pub memory: bool,
+    pub skills: bool,
+}
+
+impl ReviewDue {
+    pub fn is_any(self) -> bool {
+        self.memory || self.skills
+    }
+}
+
+impl Agent {
+    /// Whether the turn that just ended makes a look back due. Counted in the transcript, so that it does not matter
+    /// which process runs the next turn.
+    pub fn review_due(&self, conversation: &Conversation) -> ReviewDue {
+        let messages = conversation.messages();
+        let has = |name: &str| self.tool(name).is_some();
+        let since = |name: &str| since_last_call(messages, name);
+        let turns =
+            |from: usize| messages.iter().skip(from).filter(|message| message.role == Role::User).count();
+        let steps =
+            |from: usize| messages.iter().skip(from).filter(|message| !message.tool_calls.is_empty()).count();
+        let this_turn = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+        let crossed = |every: usize, before: usize, now: usize| every > 0 && now / every > before / every;
+        let memory_from = since("memory");
+        let memory_turns = turns(memory_from);
+        let skills_from = since("skill_manage");
+        let skill_steps = steps(skills_from);
+        let new_steps = steps(this_turn.max(skills_from));
+        ReviewDue {
+            memory: has("memory")
+                && crossed(self.learning.memory_every, memory_turns.saturating_sub(1), memory_turns),
+            skills: has("skill_manage")
+                && crossed(self.learning.skills_every, skill_steps.saturating_sub(new_steps), skill_steps),
+        }
+    }
+
+    /// Looks back at a conversation and keeps what is worth it. Answers what was kept, for the user.
+    pub async fn review(
+        &self,
+        conversation: &Conversation,
+        due: ReviewDue,
+        cancel: &Cancel,
+    ) -> Option<String> {
+        let tools: Vec<Arc<dyn Tool>> = ["memory", "skill_manage", "skills_list", "skill_view"]
+            .iter()
+            .filter_map(|name| self.tool(name).cloned())
+            .collect();
+        if tools.is_empty() || !due.is_any() {
+            return None;
+        }
+        let mut words = format!("{REVIEW_MARK}. ");
+        if due.memory {
+            words.push_str(REVIEW_MEMORY);
+            words.push(' ');
+        }
+        if due.skills {
+            words.push_str(REVIEW_SKILLS);
+            words.push(' ');
+        }
+        words.push_str("If there is nothing, answer: Nothing to save.]");
+        let mut messages = conversation.messages.clone();
+        messages.push(Message::user(words));
+        let aside = Aside {
+            model: self.model.clone(),
+            model_name: self.model_name.clone(),
+            system: conversation.system.clone().unwrap_or_default(),
+            messages,
+            tools,
+            session: conversation.session.clone(),
+            task: conversation.task.clone(),
+            iterations: REVIEW_ITERATIONS,
+            max_tokens: None,
+            patience: REVIEW_PATIENCE,
+        };
+        let came = aside.run(self, cancel).await;
+        self.pay(conversation, &came).await;
+        kept(&came)
+    }
+
+    /// Gives the model one chance to note what must not be lost.
+    pub async fn flush_memories(&self, conversation: &Conversation, cancel: &Cancel) {
+        let Some(memory) = self.tool("memory") else { return };
+        if conversation.messages.len() < LEAST_MESSAGES {
+            return;
+        }
+        let side = self.side_model();
+        let mut messages = conversation.messages.clone();
+        messages.push(Message::user(FLUSH));
+        let aside = Aside {
+            model: side.model,
+            model_name: side.name,
+            system: conversation.system.clone().unwrap_or_default(),
+            messages,
+            tools: vec![memory.clone()],
+            session: conversation.session.clone(),
+            task: conversation.task.clone(),
+            iterations: 1,
+            max_tokens: Some(FLUSH_TOKENS),
+            patience: FLUSH_PATIENCE,
+        };
+        let came = aside.run(self, cancel).await;
+        self.pay(conversation, &came).await;
+    }
+
+    /// Whether a conversation that ends should be looked at once more.
+    pub fn flush_due(&self, conversation: &Conversation) -> bool {
+        self.learning.flush_after > 0
+            && conversation.user_turns() >= self.learning.flush_after
+            && conversation.messages.len() >= LEAST_MESSAGES
+    }
+
+    /// Work beside a conversation costs the same money and is counted in the same ledger.
+    async fn pay(&self, conversation: &Conversation, came: &Came) {
+        for completion in &came.completions {
+            if let Err(error) = self.record(conversation, completion).await {
+                tracing::warn!(%error, "a charge was not recorded");
+            }
+        }
+    }
+
+    async fn record(&self, conversation: &Conversation, completion: &Completion) -> Result<(), StoreError> {
+        self.store
+            .record_charge(Charge {
+                at: self.clock.now(),
+                session: conversation.session.clone(),
+                turn: None,
+                root_turn: None,
+                job: None,
+                provider: completion.provider.clone(),
+                model: completion.model.clone(),
+                usage: completion.usage.unwrap_or_default(),
+                cost: completion.cost,
+            })
+            .await
+    }
+}
+
+impl Running<'_> {
+    /// Before anything leaves the conversation.
+    pub(crate) async fn flush_memories(&self) {
+        self.agent.flush_memories(self.conversation, self.cancel).await;
+    }
+}
+
+/// The place behind the last call of a tool.
+fn since_last_call(messages: &[Message], name: &str) -> usize {
+    messages
+        .iter()
+        .rposition(|message| message.tool_calls.iter().any(|call| call.name == name))
+        .map_or(0, |at| at + 1)
+}
+
+/// `💾 Entry added. · Skill updated.`
+fn kept(came: &Came) -> Option<String> {
+    let words: Vec<String> = came
+        .outcomes
+        .iter()
+        .filter(|(_, outcome)| outcome.status == OutcomeStatus::Done)
+        .filter_map(|(_, outcome)| {
+            let value: Value = serde_json::from_str(&outcome.content).ok()?;
+            let message = value.get("message")?.as_str()?.to_owned();
+            let lower = message.to_lowercase();
+            ["added", "replaced", "removed", "created", "updated", "patched"]
+                .iter()
+                .any(|word| lower.contains(word))
+                .then_some(message)
+        })
+        .collect();
+    (!words.is_empty()).then(|| format!("💾 {}", words.join(" · ")))
+}
+
+/// Takes instructions for a review, and the answer behind each, out of a transcript they strayed into.
+pub(crate) fn strip(messages: &mut Vec<Message>) {
+    if !messages.iter().any(is_instruction) {
+        return;
+    }
+    let mut after = false;
+    messages.retain(|message| {
+        if is_instruction(message) {
+            after = true;
+            return false;
+        }
+        if after && message.role == Role::User {
+            after = false;
+        }
+        !after
+    });
+}
+
+fn is_instruction(message: &Message) -> bool {
+    message.role == Role::User && message.content.text().starts_with(REVIEW_MARK)
+}

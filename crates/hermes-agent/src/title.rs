@@ -1,0 +1,91 @@
+//! A name for a conversation, from its first exchange.
+
+use hermes_text::{Title, head, single_line};
+use hermes_types::{Cancel, Deadline, Message, Request, Role};
+
+use crate::agent::Agent;
+use crate::conversation::Conversation;
+
+const INSTRUCTIONS: &str = include_str!("texts/title.md").trim_ascii();
+const MOST_SIDE: usize = 500;
+const MOST_TITLE: usize = 80;
+const MOST_TOKENS: u64 = 30;
+const MOST_USER_TURNS: usize = 2;
+
+impl Agent {
+    /// Names a conversation that has had its first exchange and no name yet. Failing is no news.
+    pub async fn name_conversation(&self, conversation: &Conversation, cancel: &Cancel) -> Option<String> {
+        if conversation.user_turns() > MOST_USER_TURNS {
+            return None;
+        }
+        let row = self.store.session(&conversation.session).await.ok()??;
+        if row.title.is_some() {
+            return None;
+        }
+        let said = |role: Role| {
+            conversation
+                .messages
+                .iter()
+                .find(|message| message.role == role && !message.content.text().trim().is_empty())
+                .map(|message| head(&message.content.text(), MOST_SIDE).to_owned())
+        };
+        let (user, assistant) = (said(Role::User)?, said(Role::Assistant)?);
+        let side = self.side_model();
+        let request = Request {
+            model: side.name.clone(),
+            system: INSTRUCTIONS.to_owned(),
+            messages: vec![Message::user(format!("User: {user}\n\nAssistant: {assistant}"))],
+            tools: Vec::new(),
+            max_tokens: Some(MOST_TOKENS),
+            temperature: Some(0.3),
+            effort: None,
+            session: None,
+            deadline: Deadline::after(&*self.clock, side.patience),
+            cancel: cancel.clone(),
+        };
+        let completion = side.model.complete(&request, &mut |_| ()).await.ok()?;
+        let title = tidy(&completion.message.content.text())?;
+        let sanitised = Title::sanitise(&title).ok()??;
+        match self.store.set_title(&conversation.session, Some(sanitised)).await {
+            Ok(()) => Some(title),
+            Err(error) => {
+                tracing::info!(%error, "a conversation stays without a name");
+                None
+            }
+        }
+    }
+}
+
+/// Without quotes, without a leading `Title:`, not too long.
+fn tidy(text: &str) -> Option<String> {
+    let text = hermes_text::strip_think(text);
+    let line = single_line(text.trim());
+    let line = line.trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '*' | ' ' | '“' | '”'));
+    let line = match line.get(..6) {
+        Some(start) if start.eq_ignore_ascii_case("title:") => line.get(6..).unwrap_or_default(),
+        _ => line,
+    };
+    let line = line.trim_matches(|c: char| matches!(c, '"' | '\'' | ' ' | '“' | '”' | '.'));
+    if line.is_empty() {
+        return None;
+    }
+    if line.chars().count() > MOST_TITLE {
+        return Some(format!("{}...", head(line, MOST_TITLE - 3)));
+    }
+    Some(line.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tidy;
+
+    #[test]
+    fn titles_are_stripped_of_their_wrapping() {
+        assert_eq!(tidy("\"Title: Sorting photos\"").as_deref(), Some("Sorting photos"));
+        assert_eq!(tidy("<think>hm</think> title: “Über Züge.”").as_deref(), Some("Über Züge"));
+        assert_eq!(tidy(" \" \" "), None);
+        assert!(
+            tidy(&"x".repeat(100)).is_some_and(|title| title.chars().count() == 80 && title.ends_with("..."))
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Long conversations: what leaves them, what stays, and what happens when no summary can be had.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hermes_agent::{Conversation, Said as Words};
+use hermes_types::{Message, ModelError, Outcome, Role, SideModel, ToolCall};
+
+use super::support::{Bench, Said, Scripted, ScriptedModel, Watcher, calling, said, texts};
+
+/// A bench whose summaries come from a model of their own.
+fn bench(window: u64, summaries: impl IntoIterator<Item = Said>) -> (Bench, Arc<ScriptedModel>) {
+    let mut bench = Bench::new([]);
+    *bench.model.window.lock().unwrap() = window;
+    *bench.model.input.lock().unwrap() = None;
+    let side = Bench::new(summaries);
+    bench.agent.side = Some(SideModel {
+        model: side.model.clone(),
+        name: "side".into(),
+        patience: std::time::Duration::from_secs(5),
+    });
+    (bench, side.model)
+}
+
+async fn exchange(bench: &Bench, conversation: &mut Conversation, count: usize, chars: usize) {
+    for at in 0..count {
+        bench.script([said(&format!("answer {at} {}", "a".repeat(chars)))]);
+        bench.say(conversation, &format!("question {at} {}", "q".repeat(chars))).await;
+    }
+}
+
+/// No two neighbours of the same role among user and assistant, and every result behind its call.
+fn check_shape(messages: &[Message]) {
+    for pair in messages.windows(2) {
+        let same = pair[0].role == pair[1].role && pair[0].role != Role::Tool;
+        assert!(!same, "{:#?}", texts(messages));
+    }
+}
+
+#[tokio::test]
+async fn a_full_conversation_is_summarised_and_goes_on_in_a_new_session() {
+    let (bench, side) = bench(8_000, [said("## Goal\nthe goal")]);
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 18, 900).await;
+    let child = conversation.session().clone();
+    assert_ne!(child.as_str(), "s");
+    let parent = bench.agent.store.session(&"s".into()).await.unwrap().unwrap();
+    assert_eq!(parent.end_reason.as_deref(), Some("compression"));
+    let row = bench.agent.store.session(&child).await.unwrap().unwrap();
+    assert_eq!(row.parent.as_ref().map(hermes_types::SessionId::as_str), Some("s"));
+    let kept = texts(conversation.messages());
+    assert!(kept[0].starts_with("user: question 0 "), "the first words stay: {}", kept[0]);
+    let summary = kept.iter().find(|text| text.contains("[CONTEXT COMPACTION]")).unwrap();
+    assert!(summary.contains("## Goal\nthe goal"), "{summary}");
+    check_shape(conversation.messages());
+    assert_eq!(bench.stored_in(&child).await.len(), conversation.messages().len());
+    let asked = side.asked.lock().unwrap();
+    assert!(
+        asked[0].messages[0].content.text().contains("[USER]: question 2 "),
+        "the middle is the material"
+    );
+    assert_eq!(asked[0].temperature, Some(0.3));
+}
+
+#[tokio::test]
+async fn a_later_compression_brings_the_earlier_summary_up_to_date() {
+    let (bench, side) = bench(8_000, [said("## Goal\nfirst"), said("## Goal\nsecond")]);
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 40, 900).await;
+    let asked = side.asked.lock().unwrap();
+    assert!(asked.len() >= 2, "{}", asked.len());
+    let material = asked[1].messages[0].content.text().into_owned();
+    assert!(material.contains("<previous_summary>\n## Goal\nfirst"), "{material}");
+    let summaries = texts(conversation.messages());
+    let summaries: Vec<&String> =
+        summaries.iter().filter(|text| text.contains("[CONTEXT COMPACTION]")).collect();
+    assert_eq!(summaries.len(), 1, "one summary, with one prefix: {summaries:?}");
+    assert_eq!(summaries[0].matches("[CONTEXT COMPACTION]").count(), 1);
+    check_shape(conversation.messages());
+}
+
+#[tokio::test]
+async fn without_a_summary_a_digest_takes_its_place_and_the_user_is_told() {
+    let refused = ModelError::GiveUp { message: "no credit".into(), status: Some(402) };
+    let (bench, _) = bench(8_000, [Err(refused)]);
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 12, 900).await;
+    let watcher = Watcher::default();
+    for at in 12..18 {
+        bench.script([said(&"b".repeat(900))]);
+        let words = Words::text(format!("question {at} {}", "q".repeat(900)));
+        bench.agent.run(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap();
+    }
+    let told = watcher.notices.lock().unwrap().join("\n");
+    assert!(told.contains("The summary could not be made (no credit)."), "{told}");
+    let kept = texts(conversation.messages());
+    let digest = kept.iter().find(|text| text.contains("[CONTEXT COMPACTION]")).unwrap();
+    assert!(digest.contains("- User: question 3 "), "{digest}");
+    check_shape(conversation.messages());
+}
+
+#[tokio::test]
+async fn old_results_go_to_files_before_anything_is_summarised() {
+    let (bench, side) = bench(60_000, []);
+    let big = Scripted::new("big", |_| Outcome::done("r".repeat(7_000)));
+    let mut bench = bench.tool(big);
+    bench.agent.limits.iterations = 60;
+    bench.agent.compression.protect_last = 2;
+    let mut conversation = bench.conversation();
+    for _ in 0..30 {
+        bench.script([calling(&[("big", "{}")])]);
+    }
+    bench.script([said("done")]);
+    let result = bench.say(&mut conversation, "go").await;
+    assert_eq!(result.response.as_deref(), Some("done"));
+    assert_ne!(conversation.session().as_str(), "s");
+    assert_eq!(side.asked.lock().unwrap().len(), 0, "no model was needed");
+    let kept = texts(conversation.messages());
+    let retired = kept.iter().find(|text| text.contains("[Old tool output cleared")).unwrap();
+    let path = retired.split("whole in ").nth(1).unwrap().trim_end_matches(']');
+    assert_eq!(std::fs::read_to_string(path).unwrap().len(), 7_000);
+}
+
+#[tokio::test]
+async fn the_latest_instruction_open_tasks_and_files_survive() {
+    struct List(hermes_types::ToolSpec);
+    impl hermes_types::Tool for List {
+        fn spec(&self) -> &hermes_types::ToolSpec {
+            &self.0
+        }
+        fn run<'a>(
+            &'a self,
+            _: &'a hermes_types::Call,
+            _: hermes_types::ToolContext<'a>,
+        ) -> hermes_types::BoxFuture<'a, Outcome> {
+            Box::pin(std::future::ready(Outcome::done("ok")))
+        }
+        fn carry_over(&self, _: &hermes_types::TaskId) -> Option<String> {
+            Some(
+                "[Your active task list was preserved across context compression]\n- [ ] 1. test (pending)"
+                    .into(),
+            )
+        }
+    }
+    let (mut bench, _) = bench(8_000, [said("## Goal\nx"), said("## Goal\ny"), said("## Goal\nz")]);
+    let spec = hermes_types::ToolSpec { name: "todo".into(), ..bench.agent.tools[0].spec().clone() };
+    bench.agent.tools.push(Arc::new(List(spec)));
+    bench.agent.limits.iterations = 60;
+    bench.agent.compression.protect_last = 4;
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 2, 10).await;
+    for at in 0..30 {
+        let arguments = format!("{{\"path\":\"src/file{at}.rs\",\"text\":\"{}\"}}", "t".repeat(1_200));
+        bench.script([calling(&[("echo_back", &arguments)])]);
+    }
+    bench.script([said("done")]);
+    bench.say(&mut conversation, "rename every frobnicator, please").await;
+    let last = bench.asked(bench.calls() - 1);
+    let sent = texts(&last.messages).join("\n");
+    assert!(sent.contains("rename every frobnicator, please"), "{sent}");
+    assert!(sent.contains("- src/file0.rs") && sent.contains("- src/file9.rs"), "{sent}");
+    assert!(sent.contains("- [ ] 1. test (pending)"), "{sent}");
+    assert!(sent.contains("question 0 "), "the first words: {sent}");
+}
+
+#[tokio::test]
+async fn a_provider_that_says_too_large_gets_a_smaller_request_and_then_a_clear_end() {
+    let (bench, _) = bench(200_000, [said("## Goal\nx")]);
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 14, 900).await;
+    bench.script([Err(ModelError::Compress { limit: Some(5_000) }), said("now it fits")]);
+    let result = bench.say(&mut conversation, "and this").await;
+    assert_eq!((result.response.as_deref(), result.api_calls), (Some("now it fits"), 1));
+    let sizes: Vec<usize> =
+        [2, 1].iter().map(|back| bench.asked(bench.calls() - back).messages.len()).collect();
+    assert!(sizes[1] < sizes[0], "{sizes:?}");
+
+    let bench = Bench::new((0..9).map(|_| Err(ModelError::Compress { limit: None })));
+    let result = bench.run(&Watcher::default()).await;
+    assert!(result.error.unwrap().contains("Cannot compress further"));
+    assert!(result.partial && bench.calls() == 1, "a conversation of one message cannot be shortened");
+}
+
+#[tokio::test]
+async fn it_never_turns_in_circles() {
+    // Every message is huge and protected: nothing can be gained, so nothing is tried for ever.
+    let (bench, side) = bench(2_000, (0..50).map(|_| said("## Goal\nx")));
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 6, 3_000).await;
+    assert!(side.asked.lock().unwrap().len() < 20);
+}
+
+#[tokio::test]
+async fn memory_is_asked_for_before_anything_leaves() {
+    let (bench, side) = bench(8_000, [calling(&[("memory", r#"{"action":"add"}"#)]), said("## Goal\nx")]);
+    let saved = Arc::new(AtomicUsize::new(0));
+    let count = saved.clone();
+    let bench = bench.tool(Scripted::new("memory", move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Outcome::done("{}")
+    }));
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 16, 900).await;
+    assert_eq!(saved.load(Ordering::SeqCst), 1);
+    let asked = side.asked.lock().unwrap();
+    assert_eq!(asked[0].tools.len(), 1, "only the memory tool");
+    let traces =
+        texts(conversation.messages()).iter().any(|text| text.contains("about to leave your context"));
+    assert!(!traces, "nothing of it enters the conversation");
+}
+
+#[tokio::test]
+async fn a_summary_is_never_torn_from_the_calls_it_stands_between() {
+    let (bench, _) = bench(6_000, (0..20).map(|_| said("## Goal\nx")));
+    let mut bench = bench;
+    bench.agent.compression.protect_last = 3;
+    bench.agent.limits.iterations = 40;
+    let mut conversation = bench.conversation();
+    for at in 0..12 {
+        let text = "t".repeat(400 + at * 60);
+        let arguments = format!("{{\"text\":\"{text}\"}}");
+        bench.script([calling(&[("echo_back", &arguments), ("echo_back", r#"{"n":1}"#)]), said("next")]);
+        bench.say(&mut conversation, "go on").await;
+    }
+    let open: Vec<ToolCall> =
+        conversation.messages().iter().flat_map(|message| message.tool_calls.clone()).collect();
+    for call in open {
+        let answers = conversation
+            .messages()
+            .iter()
+            .filter(|message| message.tool_call_id.as_ref() == Some(&call.id))
+            .count();
+        assert_eq!(answers, 1, "{}", call.id);
+    }
+    check_shape(conversation.messages());
+}

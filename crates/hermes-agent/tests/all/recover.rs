@@ -1,0 +1,92 @@
+//! What a process that died leaves behind, and what the next one makes of it.
+
+use hermes_store::{NewMessage, NewToolCall};
+use hermes_types::{HolderId, Message, Outcome, SpendingCap, Timestamp, ToolCall, Turn, TurnId, TurnState};
+
+use super::support::{Bench, Scripted, Watcher, said, texts};
+
+/// A turn with three calls: one ended, one began, one did not begin. Then the process died.
+async fn cut_off(bench: &Bench) -> TurnId {
+    let calls: Vec<ToolCall> =
+        ["one", "two", "three"].iter().map(|id| ToolCall::new(Some(id), "work", "{}")).collect();
+    let turn = Turn {
+        id: TurnId::generate(),
+        session: "s".into(),
+        inbox: None,
+        state: TurnState::Running,
+        started_at: Timestamp(1.0),
+        deadline_at: None,
+        cap: SpendingCap::default(),
+        cut_offs: 0,
+        prefix_hash: None,
+    };
+    let store = &bench.agent.store;
+    let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
+    let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
+    let gone = HolderId::new(format!("{}-gone", i32::MAX));
+    store.begin_turn(session, asked, turn.clone(), gone.clone()).await.unwrap();
+    store.take_lease("s", &gone, bench.agent.clock.now(), std::time::Duration::from_mins(5)).await.unwrap();
+    let message = Message::assistant("").with_calls(calls.clone());
+    store.append(&"s".into(), NewMessage::new(message, Timestamp(2.0))).await.unwrap();
+    for call in &calls[..2] {
+        let record =
+            NewToolCall { id: call.id.clone(), name: "work".into(), arguments: "{}".into(), verdict: None };
+        store.begin_call(&turn.id, record, Timestamp(3.0)).await.unwrap();
+    }
+    store
+        .finish_call(hermes_store::FinishedCall {
+            turn: turn.id.clone(),
+            call: calls[0].id.clone(),
+            status: hermes_types::OutcomeStatus::Done,
+            handle: None,
+            session: "s".into(),
+            message: NewMessage::new(Message::tool(&calls[0], "result of one"), Timestamp(4.0)),
+        })
+        .await
+        .unwrap();
+    turn.id
+}
+
+#[tokio::test]
+async fn a_cut_off_turn_is_found_brought_to_order_and_resumed() {
+    let bench = Bench::new([said("finished now")]).tool(Scripted::new("work", |_| Outcome::done("again")));
+    cut_off(&bench).await;
+    let mut taken = bench.agent.take_up(&"s".into()).await.unwrap();
+    let cut_off = taken.cut_off.take().unwrap();
+    assert_eq!((cut_off.parked, cut_off.unknown.as_slice()), (false, &["work".to_owned()][..]));
+    let watcher = Watcher::default();
+    let result =
+        bench.agent.resume_turn(&mut taken.conversation, &cut_off, &watcher, &watcher.cancel).await.unwrap();
+    assert_eq!(result.response.as_deref(), Some("finished now"));
+    let sent = texts(&bench.asked(0).messages);
+    assert_eq!(sent[2], "tool: result of one");
+    assert!(sent[3].starts_with("tool: [Outcome unknown: Hermes was cut off while work ran."), "{sent:?}");
+    assert!(sent[4].starts_with("tool: [Not started: "), "{sent:?}");
+    assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_second_cut_off_in_a_row_parks_the_turn() {
+    let bench = Bench::new([]);
+    let turn = cut_off(&bench).await;
+    let first = bench.agent.take_up(&"s".into()).await.unwrap().cut_off.unwrap();
+    assert!(!first.parked);
+    let second = bench.agent.take_up(&"s".into()).await.unwrap().cut_off.unwrap();
+    assert!(second.parked);
+    assert_eq!(bench.agent.store.turn(&turn).await.unwrap().unwrap().state, TurnState::Parked);
+    assert!(bench.agent.take_up(&"s".into()).await.unwrap().cut_off.is_none(), "and nothing more is tried");
+}
+
+#[tokio::test]
+async fn a_conversation_somebody_else_works_in_is_left_alone() {
+    let bench = Bench::new([said("never")]);
+    let other = HolderId::generate();
+    let now = bench.agent.clock.now();
+    bench.agent.store.take_lease("s", &other, now, std::time::Duration::from_mins(5)).await.unwrap();
+    let mut conversation = bench.conversation();
+    let watcher = Watcher::default();
+    let words = hermes_agent::Said::text("hello");
+    let refused = bench.agent.run(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap_err();
+    assert!(refused.to_string().starts_with("another Hermes (process "), "{refused}");
+    assert_eq!(bench.calls(), 0);
+}

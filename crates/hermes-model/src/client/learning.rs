@@ -1,0 +1,64 @@
+//! Finding out about an endpoint after it has answered.
+//!
+//! Decides what is worth asking and starts it in the background; how it is asked is `discovery`'s affair. Invariant:
+//! nothing here happens before a first reply, and nothing here is waited for.
+
+use std::sync::Arc;
+
+use hermes_task::spawn_named;
+use hermes_types::{Cancel, Completion, CostStatus, Usage};
+
+use super::endpoint::Endpoint;
+use super::learnt::Subject;
+use crate::credential::aside;
+use crate::discovery::Lookup;
+use crate::provider::LearntWindows;
+
+/// Permission to find out, and until when.
+#[derive(Debug, Clone)]
+pub struct Learning {
+    lookup: Lookup,
+    /// Ends what is still running; the answers that are missing then are asked for another time.
+    cancel: Cancel,
+}
+
+impl Learning {
+    pub fn new(lookup: Lookup, cancel: Cancel) -> Self {
+        Self { lookup, cancel }
+    }
+
+    /// An answer has come.
+    pub(super) fn after(&self, endpoint: &Endpoint, completion: &Completion) {
+        if let Some(limit) = endpoint.learnt.take_proven() {
+            let (home, endpoint) = (self.lookup.home().clone(), endpoint.clone());
+            // On a thread of its own: the file has a lock, and a turn does not wait for it.
+            let _written = aside(move || {
+                let (model, base) = (&endpoint.model, endpoint.wire.base.as_str());
+                if let Err(error) = LearntWindows::remember(&home, model, base, limit) {
+                    tracing::warn!(%error, "a context length is not remembered");
+                }
+            });
+        }
+        let used = completion.usage.map_or(0, Usage::prompt);
+        let now = self.lookup.means().clock.monotonic();
+        let may_ask = |subject| endpoint.learnt.may_ask(subject, now);
+        let grown = used.saturating_mul(2) > endpoint.window();
+        let window_matters = grown && self.lookup.should_ask_window(endpoint) && may_ask(Subject::Window);
+        let exact = matches!(completion.cost.status, CostStatus::Actual | CostStatus::Included);
+        let prices_matter =
+            used > 0 && !exact && self.lookup.has_prices(endpoint) && may_ask(Subject::Prices);
+        if !(window_matters || prices_matter) {
+            return;
+        }
+        let (lookup, endpoint, cancel) =
+            (self.lookup.clone(), Arc::new(endpoint.clone()), self.cancel.clone());
+        let _running = spawn_named("model facts", &self.cancel, async move {
+            if prices_matter {
+                lookup.learn_prices(&endpoint, &cancel).await;
+            }
+            if window_matters {
+                lookup.learn_window(&endpoint, &cancel).await;
+            }
+        });
+    }
+}

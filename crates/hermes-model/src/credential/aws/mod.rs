@@ -1,0 +1,287 @@
+//! AWS credentials for Bedrock: a bearer token, keys in variables, a profile, or a role that something grants.
+//!
+//! Profile files are read at each use, because other programs renew what is in them; what a role grants is kept until
+//! shortly before it runs out. Invariant: keys of a role are asked for only over TLS, from this machine, or from the
+//! addresses that only the machine's own host answers.
+
+mod fetch;
+mod process;
+mod profile;
+mod role;
+mod sso;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_config::{Config, Env, user_home};
+use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
+
+use super::Means;
+use crate::client::{AwsKeys, Credentials, Presented, Refusal, Unavailable};
+use role::WebIdentity;
+
+const DEFAULT_REGION: &str = "us-east-1";
+/// Keys this close to their end are renewed first.
+const EARLY: Duration = Duration::from_mins(5);
+
+/// Where the credentials are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Bearer {
+        token: Secret,
+        region: String,
+    },
+    Keys(AwsKeys),
+    Profile {
+        name: String,
+        files: Vec<PathBuf>,
+        region: String,
+    },
+    /// A token in a file, exchanged for a role's keys.
+    WebIdentity {
+        role: String,
+        token_file: PathBuf,
+        session: String,
+        region: String,
+    },
+    /// The role of the container we run in.
+    Container {
+        region: String,
+    },
+    /// The role of the machine we run on.
+    Instance {
+        region: String,
+    },
+}
+
+/// Whether there are credentials without asking anything but the environment.
+pub fn is_detectable(env: &Env) -> bool {
+    env.is_set("AWS_BEARER_TOKEN_BEDROCK")
+        || (env.is_set("AWS_ACCESS_KEY_ID") && env.is_set("AWS_SECRET_ACCESS_KEY"))
+        || env.is_set("AWS_PROFILE")
+        || (env.is_set("AWS_WEB_IDENTITY_TOKEN_FILE") && env.is_set("AWS_ROLE_ARN"))
+        || role::container_address(env).is_some()
+}
+
+impl Source {
+    pub fn find(config: &Config, env: &Env) -> Self {
+        let named = env.get("AWS_PROFILE");
+        let name = named.unwrap_or("default").to_owned();
+        let files = profile::files(env);
+        let mut fields = profile::read(&files, &name);
+        let region = config
+            .text_if_any("bedrock.region")
+            .or_else(|| {
+                ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(|v| env.get(v)).map(str::to_owned)
+            })
+            .or_else(|| fields.remove("region"))
+            .unwrap_or_else(|| DEFAULT_REGION.to_owned());
+        if let Some(token) = env.get("AWS_BEARER_TOKEN_BEDROCK") {
+            return Self::Bearer { token: Secret::new(token.trim()), region };
+        }
+        if let (Some(access), Some(secret)) = (env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY"))
+        {
+            return Self::Keys(AwsKeys {
+                access_key: access.trim().to_owned(),
+                secret_key: Secret::new(secret.trim()),
+                session_token: env.get("AWS_SESSION_TOKEN").map(|token| Secret::new(token.trim())),
+                region,
+            });
+        }
+        if named.is_some() {
+            return Self::Profile { name, files, region };
+        }
+        if let (Some(role), Some(file)) = (env.get("AWS_ROLE_ARN"), env.get("AWS_WEB_IDENTITY_TOKEN_FILE")) {
+            let session = env.get("AWS_ROLE_SESSION_NAME").unwrap_or("hermes").to_owned();
+            return Self::WebIdentity { role: role.to_owned(), token_file: file.into(), session, region };
+        }
+        if role::container_address(env).is_some() {
+            return Self::Container { region };
+        }
+        let off = env.bool("AWS_EC2_METADATA_DISABLED") == Some(true);
+        if off || grants_something(&fields) {
+            return Self::Profile { name, files, region };
+        }
+        Self::Instance { region }
+    }
+
+    pub fn region(&self) -> &str {
+        match self {
+            Self::Bearer { region, .. }
+            | Self::Profile { region, .. }
+            | Self::WebIdentity { region, .. }
+            | Self::Container { region }
+            | Self::Instance { region } => region,
+            Self::Keys(keys) => &keys.region,
+        }
+    }
+
+    pub fn is_bearer(&self) -> bool {
+        matches!(self, Self::Bearer { .. })
+    }
+
+    /// For messages.
+    pub fn origin(&self) -> String {
+        match self {
+            Self::Bearer { .. } => "AWS_BEARER_TOKEN_BEDROCK".to_owned(),
+            Self::Keys(_) => "AWS_ACCESS_KEY_ID".to_owned(),
+            Self::Profile { name, .. } => format!("AWS profile {name}"),
+            Self::WebIdentity { .. } => "AWS_WEB_IDENTITY_TOKEN_FILE".to_owned(),
+            Self::Container { .. } => "the container's role".to_owned(),
+            Self::Instance { .. } => "the machine's role".to_owned(),
+        }
+    }
+}
+
+fn grants_something(profile: &BTreeMap<String, String>) -> bool {
+    ["aws_access_key_id", "credential_process", "sso_session", "sso_start_url", "role_arn"]
+        .into_iter()
+        .any(|name| profile.contains_key(name))
+}
+
+/// Keys, and how long they are good for.
+#[derive(Debug, Clone)]
+struct Granted {
+    access_key: String,
+    secret_key: Secret,
+    session_token: Option<Secret>,
+    /// Absent for keys that do not run out.
+    until: Option<Timestamp>,
+}
+
+impl Granted {
+    fn keys(&self, region: &str) -> AwsKeys {
+        AwsKeys {
+            access_key: self.access_key.clone(),
+            secret_key: self.secret_key.clone(),
+            session_token: self.session_token.clone(),
+            region: region.to_owned(),
+        }
+    }
+}
+
+/// The words for a person, with what to set instead.
+fn missing(what: &str) -> Unavailable {
+    Unavailable(format!(
+        "Provider 'bedrock' has no credentials: {what}. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; or run `hermes model`"
+    ))
+}
+
+/// Credentials that are looked up at each use.
+#[derive(Debug)]
+pub struct AwsCredentials {
+    means: Means,
+    source: Source,
+    /// What a role granted, while it lasts.
+    granted: Mutex<Option<Granted>>,
+}
+
+impl AwsCredentials {
+    pub fn new(means: Means, source: Source) -> Self {
+        Self { means, source, granted: Mutex::new(None) }
+    }
+
+    fn held(&self) -> Option<Granted> {
+        let now = self.means.clock.now().plus(EARLY);
+        let held = self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        held.filter(|granted| granted.until.is_some_and(|until| until.seconds() > now.seconds()))
+    }
+
+    async fn present(&self, cancel: &Cancel) -> Result<Presented, Unavailable> {
+        match &self.source {
+            Source::Bearer { token, .. } => return Ok(Presented::Bearer(token.clone())),
+            Source::Keys(keys) => return Ok(Presented::Aws(keys.clone())),
+            _ => {}
+        }
+        let region = self.source.region();
+        if let Some(granted) = self.held() {
+            return Ok(Presented::Aws(granted.keys(region)));
+        }
+        let granted = self.ask(cancel).await?;
+        let keys = granted.keys(region);
+        *self.granted.lock().unwrap_or_else(PoisonError::into_inner) = Some(granted);
+        Ok(Presented::Aws(keys))
+    }
+
+    async fn ask(&self, cancel: &Cancel) -> Result<Granted, Unavailable> {
+        let means = &self.means;
+        match &self.source {
+            Source::Profile { name, files, region } => self.ask_profile(name, files, region, cancel).await,
+            Source::WebIdentity { role, token_file, session, region } => {
+                let identity = WebIdentity { role, token_file, session, region };
+                role::web_identity(means, &identity, cancel).await
+            }
+            Source::Container { .. } => role::container(means, cancel).await,
+            _ => role::instance(means, cancel).await,
+        }
+    }
+
+    async fn ask_profile(
+        &self,
+        name: &str,
+        files: &[PathBuf],
+        region: &str,
+        cancel: &Cancel,
+    ) -> Result<Granted, Unavailable> {
+        let mut fields = profile::read(files, name);
+        if let Some((access_key, secret)) =
+            fields.remove("aws_access_key_id").zip(fields.remove("aws_secret_access_key"))
+        {
+            let session_token = fields.remove("aws_session_token").map(Secret::new);
+            return Ok(Granted { access_key, secret_key: Secret::new(secret), session_token, until: None });
+        }
+        if let Some(command) = fields.get("credential_process") {
+            return process::run(&self.means, name, command, cancel).await;
+        }
+        if fields.contains_key("sso_session") || fields.contains_key("sso_start_url") {
+            let home = user_home(&self.means.env).map_err(|error| missing(&error.to_string()))?;
+            let wanted = sso::Wanted::read(name, files, &fields)?;
+            return sso::exchange(&self.means, &home.join(".aws/sso/cache"), &wanted, cancel).await;
+        }
+        match (fields.get("role_arn"), fields.get("web_identity_token_file")) {
+            (Some(role), Some(file)) => {
+                let session = fields.get("role_session_name").map_or("hermes", String::as_str);
+                let identity = WebIdentity { role, token_file: file.as_ref(), session, region };
+                role::web_identity(&self.means, &identity, cancel).await
+            }
+            (Some(_), None) => Err(missing(&format!(
+                "the AWS profile `{name}` takes a role from another profile, which is not supported; \
+                 `aws configure export-credentials --profile {name}` prints keys that are"
+            ))),
+            _ => Err(missing(&format!("the AWS profile `{name}` holds no keys"))),
+        }
+    }
+}
+
+impl Credentials for AwsCredentials {
+    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+        Box::pin(self.present(cancel))
+    }
+
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+        Box::pin(async move {
+            if !self.can_renew() {
+                let words =
+                    format!("AWS refused the credentials from {}; renew them there", self.source.origin());
+                return Err(Unavailable(words));
+            }
+            *self.granted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.present(cancel).await.map(|_| ())
+        })
+    }
+
+    fn rotate(&self, _: &Refusal) -> bool {
+        false
+    }
+
+    fn can_renew(&self) -> bool {
+        !matches!(self.source, Source::Bearer { .. } | Source::Keys(_))
+    }
+
+    fn has_another(&self) -> bool {
+        false
+    }
+}

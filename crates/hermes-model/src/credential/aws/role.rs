@@ -1,0 +1,141 @@
+//! Roles that a platform grants: to a token, to a container, to a machine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hermes_config::Env;
+use hermes_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use hermes_net::{Method, Request, Url};
+use hermes_types::{Cancel, Secret};
+
+use super::super::Means;
+use super::fetch::{direct, fetch, read_keys, read_keys_in_xml};
+use super::{Granted, missing};
+use crate::client::Unavailable;
+use crate::wire::Base;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The machine's own host answers at once or not at all.
+const NEAR_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Who wants which role.
+pub(super) struct WebIdentity<'a> {
+    pub(super) role: &'a str,
+    pub(super) token_file: &'a Path,
+    pub(super) session: &'a str,
+    pub(super) region: &'a str,
+}
+
+/// Exchanges the token in a file, which the platform renews, for keys.
+pub(super) async fn web_identity(
+    means: &Means,
+    identity: &WebIdentity<'_>,
+    cancel: &Cancel,
+) -> Result<Granted, Unavailable> {
+    let file = identity.token_file;
+    let token = std::fs::read_to_string(file)
+        .map_err(|error| missing(&format!("{} cannot be read: {error}", file.display())))?;
+    let form = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("Version", "2011-06-15"),
+            ("RoleArn", identity.role),
+            ("RoleSessionName", identity.session),
+            ("WebIdentityToken", token.trim()),
+        ])
+        .finish();
+    let site = at_region(&means.sites.aws_sts, identity.region);
+    let request = Request::post(&format!("{site}/"))
+        .and_then(|request| request.header(CONTENT_TYPE, "application/x-www-form-urlencoded"))
+        .and_then(|request| request.header(ACCEPT, "application/xml"))
+        .map_err(|error| missing(&error.to_string()))?
+        .body(form);
+    let refused = |why: String| missing(&format!("the role {} was not granted: {why}", identity.role));
+    let body = fetch(means, &means.net, request, PATIENCE, cancel).await.map_err(refused)?;
+    read_keys_in_xml(&body)
+        .or_else(|| read_keys(&body))
+        .ok_or_else(|| missing("the token service's answer holds no keys"))
+}
+
+/// An address of AWS in a region, which in China has another ending.
+pub(super) fn at_region(site: &str, region: &str) -> String {
+    let site = site.replace("{region}", region);
+    if region.starts_with("cn-") && site.ends_with(".amazonaws.com") { format!("{site}.cn") } else { site }
+}
+
+/// What a container is told about where its role's keys are: a path at the usual host, or a whole address.
+pub(super) fn container_address(env: &Env) -> Option<(bool, &str)> {
+    env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        .map(|path| (false, path))
+        .or_else(|| env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(|url| (true, url)))
+}
+
+pub(super) async fn container(means: &Means, cancel: &Cancel) -> Result<Granted, Unavailable> {
+    let nothing = || missing("the container has no role");
+    let (whole, text) = container_address(&means.env).ok_or_else(nothing)?;
+    let address = if whole {
+        text.trim().to_owned()
+    } else {
+        format!("{}/{}", means.sites.aws_container, text.trim().trim_start_matches('/'))
+    };
+    let url = Url::parse(&address).map_err(|_| missing("the address of the container's role is not one"))?;
+    if whole && !may_hold_keys(&url) {
+        return Err(missing("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither secure nor on this machine"));
+    }
+    let mut request = Request::new(Method::GET, url);
+    let token = match means.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+        Some(file) => {
+            let text = std::fs::read_to_string(file);
+            Some(text.map_err(|error| missing(&format!("{file} cannot be read: {error}")))?)
+        }
+        None => means.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
+    };
+    if let Some(token) = token {
+        request = request
+            .secret_header(AUTHORIZATION, &Secret::new(token.trim()))
+            .map_err(|error| missing(&error.to_string()))?;
+    }
+    let client = direct(means).ok_or_else(nothing)?;
+    let refused = |why: String| missing(&format!("the container's role was not granted: {why}"));
+    let body = fetch(means, &client, request, NEAR_PATIENCE, cancel).await.map_err(refused)?;
+    read_keys(&body).ok_or_else(|| missing("the container's role holds no keys"))
+}
+
+/// TLS, this machine, or one of the addresses only a container's host has.
+fn may_hold_keys(url: &Url) -> bool {
+    let base = Base::parse(url.as_str());
+    let host = base.host().trim_start_matches('[').trim_end_matches(']');
+    let loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    url.scheme() == "https" || loopback || matches!(host, "169.254.170.2" | "169.254.170.23" | "fd00:ec2::23")
+}
+
+/// The machine's role, by the second version of the metadata service only.
+pub(super) async fn instance(means: &Means, cancel: &Cancel) -> Result<Granted, Unavailable> {
+    const ROLE: &str = "latest/meta-data/iam/security-credentials/";
+    let nothing = |_: String| missing("no profile holds keys, and this machine has no role");
+    let client = direct(means).ok_or_else(|| nothing(String::new()))?;
+    let site = &means.sites.aws_metadata;
+    let ask = async |method: Method, path: &str, header: &'static str, value: &Secret| {
+        let url = Url::parse(&format!("{site}/{path}")).map_err(|error| error.to_string())?;
+        let request = Request::new(method, url)
+            .secret_header(HeaderName::from_static(header), value)
+            .map_err(|error| error.to_string())?;
+        let body = fetch(means, &client, request, NEAR_PATIENCE, cancel).await?;
+        Ok::<String, String>(String::from_utf8_lossy(&body).trim().to_owned())
+    };
+    let life = Secret::new("21600");
+    let token = ask(Method::PUT, "latest/api/token", "x-aws-ec2-metadata-token-ttl-seconds", &life)
+        .await
+        .map_err(nothing)?;
+    let (token, header) = (Secret::new(token), "x-aws-ec2-metadata-token");
+    let roles = ask(Method::GET, ROLE, header, &token).await.map_err(nothing)?;
+    let role = roles.lines().next().map(str::trim).filter(|role| is_name(role));
+    let role = role.ok_or_else(|| nothing(String::new()))?;
+    let body = ask(Method::GET, &format!("{ROLE}{role}"), header, &token).await.map_err(nothing)?;
+    read_keys(body.as_bytes()).ok_or_else(|| missing("the machine's role holds no keys"))
+}
+
+/// Names of roles are plain; anything else would be a path.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c))
+}

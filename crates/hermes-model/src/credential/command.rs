@@ -1,0 +1,114 @@
+//! Other programs that know a credential.
+//!
+//! This crate starts none: whoever builds the means hands in how. Invariant: what a program printed is a secret and is
+//! repeated nowhere.
+
+use std::fmt;
+
+use hermes_types::{BoxFuture, Cancel};
+use thiserror::Error;
+
+use super::Means;
+
+/// A program and its arguments, as they are started: no shell in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    pub program: String,
+    pub arguments: Vec<String>,
+}
+
+/// Starts programs.
+pub trait Commands: Send + Sync + fmt::Debug {
+    /// Runs a program to its end, without input, and gives what it printed. The words of a failure name no output.
+    fn output<'a>(
+        &'a self,
+        line: &'a CommandLine,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Vec<u8>, CommandFailure>>;
+}
+
+/// Why a program printed nothing to use.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CommandFailure {
+    /// There is nobody to start it.
+    #[error("cannot be run here")]
+    NotAllowed,
+    #[error("could not be started: {0}")]
+    NotStarted(String),
+    #[error("failed with status {0}")]
+    Failed(i32),
+    #[error("did not end in time")]
+    TooSlow,
+    #[error("was cancelled")]
+    Cancelled,
+}
+
+pub(super) async fn run_command(
+    means: &Means,
+    line: &CommandLine,
+    cancel: &Cancel,
+) -> Result<Vec<u8>, CommandFailure> {
+    match &means.commands {
+        Some(commands) => commands.output(line, cancel).await,
+        None => Err(CommandFailure::NotAllowed),
+    }
+}
+
+impl CommandLine {
+    pub fn new(program: &str, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        Self { program: program.to_owned(), arguments }
+    }
+
+    /// Splits at blanks, with quotes and backslashes as a shell reads them. `None` for an open quote or nothing at all.
+    pub fn split(text: &str) -> Option<Self> {
+        let mut words: Vec<String> = Vec::new();
+        let mut word: Option<String> = None;
+        let mut quote: Option<char> = None;
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            match (quote, c) {
+                (Some(open), c) if c == open => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(c);
+                    word.get_or_insert_default();
+                }
+                (None | Some('"'), '\\') => word.get_or_insert_default().push(chars.next()?),
+                (None, c) if c.is_whitespace() => words.extend(word.take()),
+                (_, c) => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        if quote.is_some() || words.is_empty() {
+            return None;
+        }
+        let program = words.remove(0);
+        (!program.is_empty()).then_some(Self { program, arguments: words })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        let check = |text: &str, expected: Option<&[&str]>| {
+            let line = CommandLine::split(text);
+            let words = line.map(|line| [vec![line.program], line.arguments].concat());
+            let expected =
+                expected.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+            assert_eq!(words, expected, "{text}");
+        };
+        check("keys --for  work", Some(&["keys", "--for", "work"]));
+        check(
+            r#""/opt/my keys/run" 'a "b"' "c\"d" e\ f"#,
+            Some(&["/opt/my keys/run", "a \"b\"", "c\"d", "e f"]),
+        );
+        check("x ''", Some(&["x", ""]));
+        check("x 'open", None);
+        check("  ", None);
+        check("''", None);
+        check("x \\", None);
+    }
+}

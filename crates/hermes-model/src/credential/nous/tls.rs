@@ -1,0 +1,44 @@
+//! Whom to believe at the portal, where the user has said so: stored with the sign-in as `tls`.
+
+use std::path::PathBuf;
+
+use hermes_net::Verification;
+use serde_json::{Map, Value, json};
+
+use super::super::Means;
+use super::super::error::SignInError;
+
+/// `--insecure` and `--ca-bundle`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    pub ca_bundle: Option<PathBuf>,
+    pub verification: Verification,
+}
+
+impl Tls {
+    pub(super) fn read(stored: &Map<String, Value>) -> Self {
+        let tls = stored.get("tls");
+        let insecure = tls.and_then(|tls| tls.get("insecure")?.as_bool()) == Some(true);
+        let bundle = tls.and_then(|tls| tls.get("ca_bundle")?.as_str()).map(str::trim);
+        Self {
+            ca_bundle: bundle.filter(|path| !path.is_empty()).map(PathBuf::from),
+            verification: if insecure { Verification::Skipped } else { Verification::Required },
+        }
+    }
+
+    pub(super) fn write(&self) -> Value {
+        let bundle = self.ca_bundle.as_ref().map(|path| path.to_string_lossy().into_owned());
+        json!({"insecure": self.verification == Verification::Skipped, "ca_bundle": bundle})
+    }
+}
+
+/// The means with the connections that a sign-in asks for.
+pub(super) fn apply(means: &Means, stored: &Map<String, Value>) -> Result<Means, SignInError> {
+    let tls = Tls::read(stored);
+    if tls == Tls::default() {
+        return Ok(means.clone());
+    }
+    let net = means.net.trusting(tls.ca_bundle, tls.verification);
+    let net = net.map_err(|error| SignInError::Storage(format!("{error}.")))?;
+    Ok(Means { net, ..means.clone() })
+}

@@ -1,0 +1,135 @@
+//! Tokens of a pool exchanged for their successors.
+//!
+//! Under the lock of `auth.json`, because a refresh token works once: whoever comes second finds what the first has
+//! written.
+
+use hermes_types::{Secret, Timestamp};
+use serde_json::{Map, Value};
+
+use super::super::error::SignInError;
+use super::super::http::text;
+use super::super::store::HeldAuth;
+use super::super::whole::to_the_end;
+use super::super::{Means, anthropic, codex, nous, time, token};
+use super::EARLY;
+use super::change_entry;
+use super::member::Member;
+
+/// Why a key has no successor.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// Somebody has to sign in again.
+    ForGood,
+    ForNow(SignInError),
+}
+
+impl From<SignInError> for Lost {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::SignInAgain { .. } => Self::ForGood,
+            other => Self::ForNow(other),
+        }
+    }
+}
+
+/// Whether we know who renews the tokens of a pool.
+pub(super) fn is_known(pool: &str) -> bool {
+    matches!(pool, codex::PROVIDER | nous::PROVIDER | "anthropic")
+}
+
+type Fresh = (Secret, Option<Timestamp>);
+
+/// The successor, or what another process has put in its place already.
+pub(super) async fn renew(means: &Means, pool: &str, old: &Member) -> Result<Fresh, Lost> {
+    let Some(id) = old.id.clone() else { return Err(Lost::ForGood) };
+    let (means, pool, old) = (means.clone(), pool.to_owned(), old.key.clone());
+    let lost = to_the_end(async move { Ok(exchange(&means, &pool, &id, &old).await) }).await;
+    lost.map_err(Lost::ForNow)?
+}
+
+async fn exchange(means: &Means, pool: &str, id: &str, old: &Secret) -> Result<Fresh, Lost> {
+    let held = HeldAuth::take(&means.auth).await?;
+    let auth = held.read().await?;
+    let entry =
+        auth.credential_pool(pool).iter().find(|entry| entry.get("id").and_then(Value::as_str) == Some(id));
+    let Some(Value::Object(entry)) = entry else { return Err(Lost::ForGood) };
+    let current = Member::read(&Value::Object(entry.clone()));
+    let soon = means.clock.now().plus(EARLY);
+    if let Some(current) = current.filter(|member| member.key != *old && member.lasts(soon)) {
+        return Ok((current.key, current.until));
+    }
+    let Some(refresh) = text(entry, "refresh_token").map(Secret::new) else { return Err(Lost::ForGood) };
+    let asked = ask(means, pool, entry, &refresh).await;
+    let now = means.clock.now();
+    let changed: Map<String, Value> = match &asked {
+        Ok(fields) => fields
+            .clone()
+            .into_iter()
+            .chain([
+                ("last_status".to_owned(), Value::from("ok")),
+                ("last_status_at".to_owned(), Value::from(now.seconds())),
+            ])
+            .collect(),
+        Err(Lost::ForGood) => [
+            ("last_status", Value::from("dead")),
+            ("last_status_at", Value::from(now.seconds())),
+            ("last_error_code", Value::from(401)),
+            ("last_error_reason", Value::from("invalid_grant")),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect(),
+        Err(Lost::ForNow(_)) => Map::new(),
+    };
+    if !changed.is_empty() {
+        let (pool, id) = (pool.to_owned(), id.to_owned());
+        held.update(move |auth| change_entry(auth, &pool, &id, |entry| entry.extend(changed))).await?;
+    }
+    let fields = asked?;
+    if pool == nous::PROVIDER {
+        let mut stored = entry.clone();
+        stored.extend(fields.clone());
+        if let Some(bought) = nous::buy_key(means, &stored).await? {
+            let key = text(&bought, "agent_key").map(Secret::new).ok_or(Lost::ForGood)?;
+            let until = bought.get("agent_key_expires_at").and_then(time::read);
+            let (pool, id) = (pool.to_owned(), id.to_owned());
+            held.update(move |auth| change_entry(auth, &pool, &id, |entry| entry.extend(bought))).await?;
+            return Ok((key, until));
+        }
+    }
+    let access = text(&fields, "access_token").map(Secret::new).ok_or(Lost::ForGood)?;
+    let until = fields.get("expires_at").and_then(time::read).or_else(|| token::expiry(access.expose()));
+    Ok((access, until))
+}
+
+/// New tokens as fields of the entry.
+async fn ask(
+    means: &Means,
+    pool: &str,
+    entry: &Map<String, Value>,
+    refresh: &Secret,
+) -> Result<Map<String, Value>, Lost> {
+    match pool {
+        codex::PROVIDER => {
+            let mut fields = codex::renew(means, refresh).await?;
+            let until = text(&fields, "access_token").and_then(token::expiry);
+            fields
+                .insert("expires_at".to_owned(), until.map_or(Value::Null, |at| Value::from(time::iso(at))));
+            Ok(fields)
+        }
+        nous::PROVIDER => Ok(nous::renew_tokens(means, entry, refresh).await?),
+        _ => match anthropic::renew(means, refresh).await {
+            Ok(fresh) => {
+                let mut fields = Map::new();
+                fields.insert("access_token".to_owned(), Value::from(fresh.access.expose()));
+                if let Some(next) = &fresh.refresh {
+                    fields.insert("refresh_token".to_owned(), Value::from(next.expose()));
+                }
+                fields.insert("expires_at".to_owned(), Value::from(time::iso(fresh.until)));
+                Ok(fields)
+            }
+            Err(anthropic::Unrenewed::Refused) => Err(Lost::ForGood),
+            Err(anthropic::Unrenewed::Failed(error)) => Err(Lost::ForNow(error)),
+        },
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers kept on disk, as old as their files.
+//!
+//! A file's date is when its answer was fetched, by our clock. One that lies in the future is as good as none: the clock
+//! was wrong then, or is now. A failed fetch is not repeated for five minutes; meanwhile the stale copy serves.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::{File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use hermes_config::{Home, write};
+use hermes_types::{Cancel, Timestamp};
+use sha2::{Digest as _, Sha256};
+
+use super::FRESH;
+use super::ask::{Question, Silence};
+use super::models::Age;
+use crate::credential::Means;
+
+const AFTER_FAILURE: Duration = Duration::from_mins(5);
+
+/// What has failed lately, by file.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    failed: Mutex<HashMap<PathBuf, Duration>>,
+}
+
+impl Shelf {
+    /// The copy on disk while it is fresh, else a new answer, else the stale copy.
+    pub(super) async fn fetch(
+        &self,
+        means: &Means,
+        path: &Path,
+        question: Question,
+        cancel: &Cancel,
+    ) -> Option<Vec<u8>> {
+        self.fetch_or_say(means, path, question, Age::Recent, cancel).await.ok()
+    }
+
+    /// The same, with the reason when there is nothing at all.
+    pub(super) async fn fetch_or_say(
+        &self,
+        means: &Means,
+        path: &Path,
+        question: Question,
+        wanted: Age,
+        cancel: &Cancel,
+    ) -> Result<Vec<u8>, Silence> {
+        let fresh = age(path, means.clock.now()).is_some_and(|age| age < FRESH);
+        let stale = || std::fs::read(path).map_err(|_| Silence::Unreachable);
+        if wanted == Age::Recent && (fresh || self.has_failed(path, means.clock.monotonic())) {
+            return stale();
+        }
+        match question.ask(means, cancel).await {
+            Ok(body) => {
+                keep(path, &body, means.clock.now());
+                Ok(body)
+            }
+            Err(silence) => {
+                // Somebody's cancelling says nothing about the server.
+                if !cancel.is_cancelled() {
+                    self.failed().insert(path.to_owned(), means.clock.monotonic());
+                }
+                stale().map_err(|_| silence)
+            }
+        }
+    }
+
+    fn failed(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Duration>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_failed(&self, path: &Path, now: Duration) -> bool {
+        self.failed().get(path).is_some_and(|then| now.saturating_sub(*then) < AFTER_FAILURE)
+    }
+}
+
+/// Where the list at an address is kept. The name holds no part of the address, which may carry a secret.
+pub(super) fn list_path(home: &Home, url: &str) -> Option<PathBuf> {
+    let mut name = String::new();
+    for byte in Sha256::digest(url.as_bytes()).iter().take(12) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    match home.folder("cache/models") {
+        Ok(folder) => Some(folder.join(format!("{name}.json"))),
+        Err(error) => {
+            tracing::debug!(%error, "lists of models are not kept");
+            None
+        }
+    }
+}
+
+fn age(path: &Path, now: Timestamp) -> Option<Duration> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let then = Timestamp(modified.as_secs_f64());
+    (then.seconds() <= now.seconds() + 1.0).then(|| now.since(then))
+}
+
+fn keep(path: &Path, body: &[u8], now: Timestamp) {
+    let dated = Duration::try_from_secs_f64(now.seconds()).unwrap_or_default();
+    let kept = write::replace(path, body).map_err(|error| error.to_string()).and_then(|()| {
+        let file = File::options().write(true).open(path).map_err(|error| error.to_string())?;
+        file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + dated)).map_err(|error| error.to_string())
+    });
+    if let Err(error) = kept {
+        tracing::debug!(path = %path.display(), %error, "an answer is not kept");
+    }
+}

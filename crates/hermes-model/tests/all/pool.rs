@@ -1,0 +1,279 @@
+//! Several keys for one provider: which is next, which rests, which is renewed, which is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_model::client::{Credentials as _, Endpoint, ModelClient, Persistence, Refusal};
+use hermes_model::context_window::Origin;
+use hermes_model::credential::pool::{Pool, PoolName, Strategy};
+use hermes_model::wire::{Cause, Mode, WireOptions};
+use hermes_types::{Deadline, Message, Model as _, Secret};
+use serde_json::{Value, json};
+
+use super::credential::{NOW, web_token};
+use super::stage::{Stage, current, renew};
+use super::support::request;
+
+pub(crate) fn pool_entry(id: &str, key: &str, extra: &Value) -> Value {
+    let mut entry = json!({"id": id, "access_token": key, "auth_type": "api_key", "note": "kept"});
+    entry.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap_or_default());
+    entry
+}
+
+pub(crate) fn pool_name(strategy: Strategy) -> PoolName {
+    PoolName {
+        name: "zai".to_owned(),
+        host: "api.z.ai".to_owned(),
+        strategy,
+        mode: Mode::Chat,
+        besides: None,
+    }
+}
+
+#[tokio::test]
+async fn a_pool_rests_its_keys() {
+    let entries = json!([
+        pool_entry("b", "key-b", &json!({"priority": 2})),
+        pool_entry("a", "key-a", &json!({"priority": 1})),
+        pool_entry("d", "key-d", &json!({"priority": 0, "last_status": "dead"})),
+        pool_entry("f", "key-f", &json!({"base_url": "https://elsewhere.example/v1"})),
+        pool_entry(
+            "c",
+            "key-c",
+            &json!({"last_status": "exhausted", "last_status_at": NOW - 10, "last_error_code": 429})
+        ),
+    ]);
+    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries, "other": ["?"]}}), &[]).await;
+    let pool = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
+    assert!(pool.has_another() && !pool.can_renew());
+    assert!(pool.rotate(&Refusal::new(Cause::RateLimit, None)));
+    assert_eq!(current(&pool).await, Ok("key-b".to_owned()));
+    assert!(!pool.rotate(&Refusal::new(Cause::Credential, None)));
+    let told = current(&pool).await.unwrap_err();
+    assert!(told.contains("zai") && told.contains("5 min") && !told.contains("key-"), "{told}");
+    // On disk, with everything else as it was.
+    let stored = stage.auth()["credential_pool"].clone();
+    assert_eq!(stored["other"], json!(["?"]));
+    let find = |id: &str| stored["zai"].as_array().unwrap().iter().find(|e| e["id"] == id).unwrap().clone();
+    let (a, b) = (find("a"), find("b"));
+    assert_eq!(
+        (&a["last_status"], &a["last_error_code"], &a["note"]),
+        (&json!("exhausted"), &json!(429), &json!("kept"))
+    );
+    assert_eq!((&b["last_error_code"], &b["last_status_at"]), (&json!(401), &json!(1_767_323_045.0)));
+    // Another process sees the same; a refused key is back after five minutes, a used-up one after an hour.
+    let reopened = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    assert!(current(&reopened).await.is_err());
+    stage.clock.advance(Duration::from_secs(301));
+    assert_eq!(current(&reopened).await, Ok("key-b".to_owned()));
+    stage.clock.advance(Duration::from_hours(1));
+    let order = [current(&pool).await, current(&reopened).await];
+    assert_eq!(order, [Ok("key-c".to_owned()), Ok("key-c".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_pool_takes_turns() {
+    async fn check(strategy: Strategy, besides: Option<&str>, expected: &[&str]) {
+        let entries = json!([
+            pool_entry("a", "key-a", &json!({"request_count": 5})),
+            pool_entry("b", "key-b", &json!({"request_count": 1})),
+        ]);
+        let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+        let name = PoolName { besides: besides.map(Secret::new), ..pool_name(strategy) };
+        let pool = Pool::open(&stage.means, name);
+        for key in expected {
+            assert_eq!(current(&pool).await.as_deref(), Ok(*key), "{strategy:?}");
+        }
+    }
+    check(Strategy::FillFirst, None, &["key-a", "key-a"]).await;
+    check(Strategy::RoundRobin, None, &["key-b", "key-a", "key-b"]).await;
+    check(Strategy::LeastUsed, None, &["key-b", "key-b"]).await;
+    check(Strategy::FillFirst, Some("key-env"), &["key-env"]).await;
+    // A key that is stored already does not take part twice.
+    check(Strategy::RoundRobin, Some("key-b"), &["key-b", "key-a", "key-b"]).await;
+    let entries = json!([pool_entry("a", "key-a", &json!({}))]);
+    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = Pool::open(&stage.means, pool_name(Strategy::Random));
+    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
+    // The time a server names counts instead of the usual hour.
+    assert!(!pool.rotate(&Refusal::new(Cause::RateLimit, Some(Duration::from_secs(20)))));
+    stage.clock.advance(Duration::from_secs(21));
+    assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
+}
+
+fn stored(stage: &Stage, pool: &str, id: &str) -> Value {
+    let entries = stage.auth()["credential_pool"][pool].clone();
+    entries.as_array().unwrap().iter().find(|entry| entry["id"] == id).unwrap().clone()
+}
+
+#[tokio::test]
+async fn turns_are_counted_on_disk() {
+    let entries = json!([pool_entry("a", "key-a", &json!({})), pool_entry("b", "key-b", &json!({}))]);
+    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = Pool::open(&stage.means, pool_name(Strategy::RoundRobin));
+    for key in ["key-a", "key-b", "key-a"] {
+        assert_eq!(current(&pool).await.as_deref(), Ok(key));
+    }
+    // What was counted last is on disk before the next key is handed out.
+    assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
+    assert_eq!(stored(&stage, "zai", "a")["request_count"], 2);
+    // Another process goes on where this one is.
+    let next = Pool::open(&stage.means, pool_name(Strategy::RoundRobin));
+    assert_eq!(current(&next).await.as_deref(), Ok("key-b"));
+}
+
+#[tokio::test]
+async fn a_key_refused_for_good_is_dead() {
+    let entries =
+        json!([pool_entry("a", "key-a", &json!({})), pool_entry("b", "key-b", &json!({"priority": 9}))]);
+    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    assert_eq!(current(&pool).await.as_deref(), Ok("key-a"));
+    let revoked = Refusal {
+        final_word: Some("token_revoked"),
+        message: "HTTP 401: gone".to_owned(),
+        ..Refusal::new(Cause::Credential, Some(Duration::from_secs(1)))
+    };
+    assert!(pool.rotate(&revoked));
+    assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
+    let dead = stored(&stage, "zai", "a");
+    assert_eq!(
+        (
+            &dead["last_status"],
+            &dead["last_error_reason"],
+            &dead["last_error_message"],
+            &dead["last_error_reset_at"]
+        ),
+        (&json!("dead"), &json!("token_revoked"), &json!("HTTP 401: gone"), &Value::Null)
+    );
+    stage.clock.advance(Duration::from_hours(48));
+    assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
+}
+
+fn codex_pool() -> PoolName {
+    PoolName {
+        name: "openai-codex".to_owned(),
+        host: "chatgpt.com".to_owned(),
+        mode: Mode::Responses,
+        ..pool_name(Strategy::FillFirst)
+    }
+}
+
+fn exchange(with: &str, status: u16, body: &Value) -> String {
+    format!(
+        "  - when: {{path: /oauth/token, body_contains: 'refresh_token={with}&'}}\n    http: {{status: {status}, body: {body}}}\n"
+    )
+}
+
+#[tokio::test]
+async fn tokens_of_a_pool_are_renewed() {
+    let (old, new, newest) =
+        (web_token(NOW + 60, "old"), web_token(NOW + 3_600, "new"), web_token(NOW + 7_200, "newest"));
+    let entries = json!([pool_entry("a", &old, &json!({"auth_type": "oauth", "refresh_token": "r0"}))]);
+    let replies = exchange("r0", 200, &json!({"access_token": new, "refresh_token": "r1"}))
+        + &exchange("r1", 200, &json!({"access_token": newest}));
+    let stage = Stage::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
+    let pool = Pool::open(&stage.means, codex_pool());
+    // About to run out: renewed before it is shown, and written down.
+    assert_eq!(current(&pool).await, Ok(new.clone()));
+    let entry = stored(&stage, "openai-codex", "a");
+    assert_eq!(
+        (&entry["access_token"], &entry["refresh_token"], &entry["note"]),
+        (&json!(new), &json!("r1"), &json!("kept"))
+    );
+    // Refused although it lasts.
+    assert!(pool.can_renew());
+    assert_eq!(renew(&pool).await, Ok(()));
+    assert_eq!(current(&pool).await, Ok(newest.clone()));
+    // A server that sends no new refresh token means the old one to stay.
+    assert_eq!(stored(&stage, "openai-codex", "a")["refresh_token"], "r1");
+    stage.server.assert_requests(2);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_renewed_is_put_away() {
+    let old = web_token(NOW - 60, "old");
+    let good = web_token(NOW + 3_600, "good");
+    let oauth = json!({"auth_type": "oauth", "refresh_token": "r0"});
+    let entries = json!([pool_entry("a", &old, &oauth), pool_entry("b", &good, &json!({"priority": 5}))]);
+    let replies = exchange("r0", 400, &json!({"error": "invalid_grant"}));
+    let stage = Stage::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
+    let pool = Pool::open(&stage.means, codex_pool());
+    assert_eq!(current(&pool).await, Ok(good));
+    let dead = stored(&stage, "openai-codex", "a");
+    assert_eq!((&dead["last_status"], &dead["last_error_reason"]), (&json!("dead"), &json!("invalid_grant")));
+    // A server that is only busy costs nothing but the wait.
+    let entries = json!([pool_entry("a", &old, &oauth)]);
+    let stage = Stage::new(
+        &exchange("r0", 503, &json!({})),
+        &json!({"credential_pool": {"openai-codex": entries}}),
+        &[],
+    )
+    .await;
+    let pool = Pool::open(&stage.means, codex_pool());
+    assert!(current(&pool).await.unwrap_err().contains("503"));
+    assert_eq!(stored(&stage, "openai-codex", "a")["last_status"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_sign_in_of_a_pool_buys_a_new_key() {
+    let long_ago = "2026-01-01T00:00:00Z";
+    let entry = pool_entry(
+        "a",
+        "acc0",
+        &json!({"refresh_token": "r0", "agent_key": "key0", "agent_key_expires_at": long_ago}),
+    );
+    let exchange = |body: &Value| {
+        format!("  - when: {{path: /api/oauth/token}}\n    http: {{status: 200, body: {body}}}\n")
+    };
+    let mint = |body: &Value| {
+        format!(
+            "  - when: {{path: /api/oauth/agent-key, headers: {{authorization: Bearer acc1}}}}\n    http: {{status: 200, body: {body}}}\n"
+        )
+    };
+    let replies = exchange(&json!({"access_token": "acc1", "refresh_token": "r1", "expires_in": 900}))
+        + &mint(&json!({"api_key": "key1", "expires_in": 7200}));
+    let stage = Stage::new(&replies, &json!({"credential_pool": {"nous": [entry]}}), &[]).await;
+    let name = PoolName { name: "nous".to_owned(), ..pool_name(Strategy::FillFirst) };
+    let pool = Pool::open(&stage.means, name.clone());
+    assert_eq!(current(&pool).await.as_deref(), Ok("key1"));
+    let kept = stored(&stage, "nous", "a");
+    assert_eq!((&kept["refresh_token"], &kept["agent_key"]), (&json!("r1"), &json!("key1")));
+    assert_eq!(current(&Pool::open(&stage.means, name)).await.as_deref(), Ok("key1"));
+    stage.server.assert_requests(2);
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_put_away_and_the_next_one_answers() {
+    let entries =
+        json!([pool_entry("a", "key-a", &json!({})), pool_entry("b", "key-b", &json!({"priority": 9}))]);
+    let replies = "  - when: {path: /v1/chat/completions, headers: {authorization: Bearer key-a}}
+    http: {status: 401, body: {error: {message: 'no more', code: token_revoked}}}
+  - when: {path: /v1/chat/completions, headers: {authorization: Bearer key-b}}
+    text: ok
+  - when: {path: /v1/chat/completions, headers: {authorization: Bearer key-b}}
+    http: {status: 401, body: {error: {message: 'no more', code: token_invalidated}}}
+";
+    let stage = Stage::new(replies, &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let endpoint = Endpoint {
+        model: "m".to_owned(),
+        wire: WireOptions::new(Mode::Chat, "zai", &stage.server.base_url()),
+        credentials: Arc::new(Pool::open(&stage.means, pool_name(Strategy::FillFirst))),
+        context_window: 128_000,
+        window_origin: Origin::Configured,
+        prices: None,
+        learnt: Arc::default(),
+    };
+    let (net, clock) = (stage.means.net.clone(), stage.means.clock.clone());
+    let client = ModelClient::new(net, clock, vec![endpoint.clone()], Persistence::default()).unwrap();
+    let mut asked = request("m", vec![Message::user("hi")]);
+    asked.deadline = Deadline::after(&stage.clock, Duration::from_mins(5));
+    let answer = client.complete(&asked, &mut |_| ()).await.unwrap();
+    assert_eq!(answer.message.content.text(), "ok");
+    assert_eq!(stored(&stage, "zai", "a")["last_error_reason"], "token_revoked");
+    // The last key, too: there is nothing to go on with, but it is not tried again.
+    assert!(client.complete(&asked, &mut |_| ()).await.is_err());
+    assert!(current(&*endpoint.credentials).await.unwrap_err().contains("used up or refused"));
+    assert_eq!(stored(&stage, "zai", "b")["last_status"], "dead");
+}

@@ -1,0 +1,94 @@
+//! Which provider, address, model and key come out of which configuration.
+
+mod auxiliary;
+mod fallback;
+mod resolution;
+mod switch;
+
+use std::path::Path;
+
+use hermes_config::{Config, Env, Surface};
+use hermes_model::client::Presented;
+use hermes_model::credential::Keys;
+use hermes_model::provider::{Choice, Facts, KnownModels, LearntWindows, Resolved, Target, resolve};
+use hermes_types::Secret;
+use serde_json::{Value, json};
+
+/// One situation: what is in the files and the environment, and what was asked for.
+#[derive(Default)]
+struct Case {
+    config: &'static str,
+    env: &'static [(&'static str, &'static str)],
+    auth: Value,
+    learnt: &'static str,
+    provider: Option<&'static str>,
+    model: Option<&'static str>,
+    base_url: Option<&'static str>,
+    api_key: Option<&'static str>,
+}
+
+impl Case {
+    fn facts(&self) -> Facts {
+        // A home folder of nobody, so that the files of this machine do not count.
+        let env = Env::from_pairs([("HOME", "/nonexistent")].into_iter().chain(self.env.iter().copied()));
+        let config = Config::from_text(Path::new("config.yaml"), self.config, &env);
+        let mut auth = hermes_config::auth::AuthState::default();
+        auth.document_mut().extend(self.auth.as_object().cloned().unwrap_or_default());
+        Facts { config, env, auth, learnt: LearntWindows::parse(self.learnt), known: KnownModels::default() }
+    }
+
+    fn choice(&self) -> Choice {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        Choice {
+            provider: own(self.provider),
+            model: own(self.model),
+            base_url: own(self.base_url),
+            api_key: self.api_key.map(Secret::new),
+        }
+    }
+
+    fn resolve(&self) -> Result<Resolved, String> {
+        resolve(&self.facts(), &self.choice(), Surface::Cli).map_err(|error| error.to_string())
+    }
+
+    fn target(&self) -> Target {
+        self.resolve().unwrap().target().unwrap()
+    }
+}
+
+fn show(target: &Target) -> String {
+    let key = match &target.keys {
+        Keys::Fixed(Presented::Bearer(key)) => format!("bearer {}", key.expose()),
+        Keys::Fixed(Presented::ApiKeyHeader(key)) => format!("x-api-key {}", key.expose()),
+        Keys::Fixed(Presented::Nothing) => "nothing".to_owned(),
+        Keys::Fixed(Presented::Aws(_)) => "aws".to_owned(),
+        Keys::Pool(pool) => format!("pool {}", pool.name),
+        Keys::Nous => "nous".to_owned(),
+        Keys::Codex => "codex".to_owned(),
+        Keys::AnthropicFile(_) => "file".to_owned(),
+        Keys::Aws(source) => format!("aws {}", source.origin()),
+        Keys::Gh => "gh".to_owned(),
+    };
+    let mode = target.wire.mode.as_str();
+    format!("{} {} {} {mode} | {key}", target.provider(), target.model, target.base_url())
+}
+
+#[track_caller]
+fn check(case: &Case, expected: &str) {
+    let shown = match case.resolve() {
+        Ok(Resolved::Offline) => "offline".to_owned(),
+        Ok(Resolved::Target(target)) => show(&target),
+        Err(error) => format!("error: {error}"),
+    };
+    assert_eq!(shown, expected);
+}
+
+fn codex_login() -> Value {
+    json!({"providers": {"openai-codex": {"tokens": {"access_token": "a", "refresh_token": "r"}}}})
+}
+
+fn nous_login(extra: &Value) -> Value {
+    let mut state = json!({"access_token": "at", "refresh_token": "rt"});
+    state.as_object_mut().unwrap().extend(extra.as_object().cloned().unwrap_or_default());
+    json!({"active_provider": "nous", "providers": {"nous": state}})
+}

@@ -1,0 +1,126 @@
+//! Steps of a turn that must happen together or not at all.
+//!
+//! Each is one transaction: a process that dies leaves the state before the step or the one after it, never a half.
+
+use std::time::Duration;
+
+use hermes_text::{Title, next_title, title_base};
+use hermes_types::{CallId, HolderId, MessageId, OutcomeStatus, SessionId, Timestamp, Turn, TurnId};
+use rusqlite::{OptionalExtension, params};
+
+use crate::error::Attempt;
+use crate::message::{self, NewMessage};
+use crate::pending::Pending;
+use crate::session::{self, NewSession};
+use crate::writer::{Durability, Scope};
+use crate::{EndReason, Store, title, turn};
+
+/// How a call ended, and the message that says so to the model.
+#[derive(Debug, Clone)]
+pub struct FinishedCall {
+    pub turn: TurnId,
+    pub call: CallId,
+    pub status: OutcomeStatus,
+    /// Where the rest of a long result lies.
+    pub handle: Option<String>,
+    pub session: SessionId,
+    pub message: NewMessage,
+}
+
+impl Store {
+    /// Opens a turn with the message that began it. The session is created if this is its first.
+    pub fn begin_turn(
+        &self,
+        session: NewSession,
+        messages: Vec<NewMessage>,
+        turn: Turn,
+        holder: HolderId,
+    ) -> Pending<Vec<MessageId>> {
+        self.write(Durability::Process, move |scope| {
+            session::insert(scope, &session)?;
+            turn::insert(scope, &turn, &holder)?;
+            messages.iter().map(|message| message::insert(scope, &session.id, message)).collect()
+        })
+    }
+
+    /// Notes a call's end together with its result: a finished call is never without one.
+    pub fn finish_call(&self, finished: FinishedCall) -> Pending<MessageId> {
+        self.write(Durability::Process, move |scope| {
+            let FinishedCall { turn, call, status, handle, session, message } = &finished;
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_tool_calls SET status = ?3, handle = ?4, ended_at = ?5 WHERE turn_id = ?1 AND call_id = ?2")?
+                .execute(params![turn.as_str(), call.as_str(), status.as_str(), handle, message.at.seconds()])?;
+            message::insert(scope, session, message)
+        })
+    }
+
+    /// Goes on with a conversation in a new session: the old one ends, the new one takes its messages and the next
+    /// number of its title, and a turn that is running moves along.
+    pub fn split_session(
+        &self,
+        old: &SessionId,
+        new: NewSession,
+        messages: Vec<NewMessage>,
+        at: Timestamp,
+    ) -> Pending<()> {
+        let old = old.clone();
+        self.write(Durability::Process, move |scope| {
+            scope.connection.execute(
+                "UPDATE sessions SET ended_at = COALESCE(ended_at, ?2), end_reason = ?3 WHERE id = ?1",
+                params![old.as_str(), at.seconds(), EndReason::Compression.as_str()],
+            )?;
+            session::insert(scope, &new)?;
+            for message in &messages {
+                message::insert(scope, &new.id, message)?;
+            }
+            carry_title(scope, &old, &new.id)?;
+            scope.connection.execute(
+                "UPDATE hx_turns SET session_id = ?2 WHERE session_id = ?1 AND state = 'running'",
+                [old.as_str(), new.id.as_str()],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Takes a conversation from a holder that is known to be gone.
+    pub fn take_lease_from(
+        &self,
+        conversation: &str,
+        gone: &HolderId,
+        holder: &HolderId,
+        now: Timestamp,
+        span: Duration,
+    ) -> Pending<bool> {
+        let (conversation, gone, holder) = (conversation.to_owned(), gone.clone(), holder.clone());
+        self.write(Durability::Process, move |scope| {
+            let taken = scope
+                .connection
+                .prepare_cached("UPDATE hx_leases SET holder = ?3, taken_at = ?4, expires_at = ?5 WHERE conversation = ?1 AND holder = ?2")?
+                .execute(params![
+                    conversation,
+                    gone.as_str(),
+                    holder.as_str(),
+                    now.seconds(),
+                    now.plus(span).seconds()
+                ])?;
+            Ok(taken > 0)
+        })
+    }
+}
+
+fn carry_title(scope: &Scope<'_>, old: &SessionId, new: &SessionId) -> Attempt<()> {
+    let current: Option<Option<String>> = scope
+        .connection
+        .prepare_cached("SELECT title FROM sessions WHERE id = ?1")?
+        .query_row([old.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(current) = current.flatten() else { return Ok(()) };
+    let taken = title::series(scope, title_base(&current))?;
+    let next = next_title(&current, taken.iter().map(|(_, taken)| taken.as_str()));
+    match Title::sanitise(&next) {
+        Ok(next) => title::assign(scope, new, next.as_ref()),
+        // A title at the limit of its length has no room for a number; the new part stays without one.
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,106 @@
+//! Replacing a passage that a model quoted from memory: exact if possible, else by ever looser comparison.
+//!
+//! Nine ways of looking are tried in order; the first that finds anything decides, so a loose one can never override a
+//! strict one. Holds no file access and no wording beyond what the model must read to correct itself. Invariants: what
+//! lies outside the matches stays byte for byte; offsets fall between characters; an ambiguous passage changes nothing.
+
+mod adapt;
+mod lines;
+mod mapped;
+mod strategy;
+mod suggest;
+
+use std::ops::Range;
+
+use adapt::{adapt, drifted};
+pub use strategy::Strategy;
+pub use suggest::similar_passages;
+
+/// What came of a replacement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    pub text: String,
+    pub count: usize,
+    pub strategy: Strategy,
+}
+
+/// How many places a replacement may touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occurrences {
+    One,
+    All,
+}
+
+/// Why nothing was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FuzzyError {
+    #[error("old_string cannot be empty")]
+    Empty,
+    #[error("old_string and new_string are identical")]
+    Identical,
+    #[error("Could not find a match for old_string in the file")]
+    NotFound,
+    #[error("Found {0} matches for old_string. Quote more lines around it, or set replace_all")]
+    Ambiguous(usize),
+    #[error(
+        "Escape-drift detected: old_string and new_string contain {0} but the file does not. Quote the file as it is, without the backslash"
+    )]
+    EscapeDrift(&'static str),
+}
+
+/// Replaces `old` by `new`.
+pub fn fuzzy_replace(
+    content: &str,
+    old: &str,
+    new: &str,
+    occurrences: Occurrences,
+) -> Result<Replaced, FuzzyError> {
+    if old.is_empty() {
+        return Err(FuzzyError::Empty);
+    }
+    if old == new {
+        return Err(FuzzyError::Identical);
+    }
+    let (strategy, found) = strategy::find(content, old).ok_or(FuzzyError::NotFound)?;
+    if found.len() > 1 && occurrences == Occurrences::One {
+        return Err(FuzzyError::Ambiguous(found.len()));
+    }
+    let found = apart(found);
+    let mut text = String::with_capacity(content.len() + new.len());
+    let mut kept_to = 0;
+    for range in &found {
+        let matched = part(content, range.clone());
+        text.push_str(part(content, kept_to..range.start));
+        if strategy == Strategy::Exact {
+            text.push_str(new);
+        } else {
+            if let Some(escape) = drifted(old, new, matched) {
+                return Err(FuzzyError::EscapeDrift(escape));
+            }
+            text.push_str(&adapt(old, new, matched, strategy));
+        }
+        kept_to = range.end;
+    }
+    text.push_str(part(content, kept_to..content.len()));
+    Ok(Replaced { text, count: found.len(), strategy })
+}
+
+/// Loose ways of looking may find windows that share lines; of those the earlier is taken.
+fn apart(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_by_key(|range| (range.start, range.end));
+    let mut kept: Vec<Range<usize>> = Vec::with_capacity(found.len());
+    for range in found {
+        if kept.last().is_none_or(|last| last.end <= range.start && *last != range) {
+            kept.push(range);
+        }
+    }
+    kept
+}
+
+/// A part of a text; nothing where the range does not fall between characters.
+fn part(text: &str, range: Range<usize>) -> &str {
+    text.get(range).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The nine ways of finding a quoted passage, strict ones first.
+
+use std::ops::Range;
+
+use super::adapt::unescape;
+use super::lines::{Lines, equal_blocks};
+use super::mapped::Mapped;
+use crate::similarity::{is_similar, similarity};
+
+/// How alike the lines between two anchors must be, with one candidate and with several.
+const MIDDLE_ALONE: f64 = 0.5;
+const MIDDLE_AMONG_SEVERAL: f64 = 0.7;
+const LINE_ALIKE: f64 = 0.8;
+
+/// Rewriting a text for comparison takes many times its size; larger ones are compared as they are.
+const MOST_REWRITTEN: usize = 4 * 1024 * 1024;
+/// Pairs of lines that are compared loosely; with more the passage counts as not found.
+const MOST_PAIRS: usize = 1_000_000;
+
+/// Which comparison found the passage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    Exact,
+    LineTrimmed,
+    WhitespaceNormalized,
+    IndentationFlexible,
+    EscapeNormalized,
+    TrimmedBoundary,
+    UnicodeNormalized,
+    BlockAnchor,
+    ContextAware,
+}
+
+const ORDER: [Strategy; 9] = [
+    Strategy::Exact,
+    Strategy::LineTrimmed,
+    Strategy::WhitespaceNormalized,
+    Strategy::IndentationFlexible,
+    Strategy::EscapeNormalized,
+    Strategy::TrimmedBoundary,
+    Strategy::UnicodeNormalized,
+    Strategy::BlockAnchor,
+    Strategy::ContextAware,
+];
+
+/// The first way that finds anything, and every place it finds.
+pub(super) fn find(content: &str, old: &str) -> Option<(Strategy, Vec<Range<usize>>)> {
+    let text = Lines::of(content);
+    let pattern = Lines::of(old);
+    ORDER.into_iter().find_map(|strategy| {
+        let found = match strategy {
+            Strategy::WhitespaceNormalized | Strategy::UnicodeNormalized | Strategy::BlockAnchor
+                if content.len() > MOST_REWRITTEN =>
+            {
+                Vec::new()
+            }
+            Strategy::Exact => exact(content, old),
+            Strategy::LineTrimmed => by_lines(&text, &pattern, str::trim),
+            Strategy::WhitespaceNormalized => whitespace_normalized(content, old),
+            Strategy::IndentationFlexible => by_lines(&text, &pattern, str::trim_start),
+            Strategy::EscapeNormalized => {
+                let plain = unescape(old);
+                if plain == old { Vec::new() } else { exact(content, &plain) }
+            }
+            Strategy::TrimmedBoundary => trimmed_boundary(&text, &pattern),
+            Strategy::UnicodeNormalized => unicode_normalized(content, old),
+            Strategy::BlockAnchor => block_anchor(content, old),
+            Strategy::ContextAware => context_aware(&text, &pattern),
+        };
+        (!found.is_empty()).then_some((strategy, found))
+    })
+}
+
+fn exact(content: &str, old: &str) -> Vec<Range<usize>> {
+    content.match_indices(old).map(|(at, found)| at..at + found.len()).collect()
+}
+
+/// Blocks of whole lines that are equal once each line was made comparable.
+fn by_lines(text: &Lines<'_>, pattern: &Lines<'_>, comparable: fn(&str) -> &str) -> Vec<Range<usize>> {
+    let content: Vec<&str> = text.texts().map(comparable).collect();
+    let wanted: Vec<&str> = pattern.texts().map(comparable).collect();
+    if wanted.iter().all(|line| line.is_empty()) {
+        // A passage of nothing but blanks would be found at every empty line.
+        return Vec::new();
+    }
+    equal_blocks(&content, &wanted).into_iter().filter_map(|at| text.span(at, wanted.len())).collect()
+}
+
+fn whitespace_normalized(content: &str, old: &str) -> Vec<Range<usize>> {
+    let (content, old) = (Mapped::with_single_spaces(content), Mapped::with_single_spaces(old));
+    if old.text.trim().is_empty() {
+        return Vec::new();
+    }
+    exact(&content.text, &old.text).into_iter().filter_map(|range| content.back(range)).collect()
+}
+
+fn trimmed_boundary(text: &Lines<'_>, pattern: &Lines<'_>) -> Vec<Range<usize>> {
+    let content: Vec<&str> = text.texts().collect();
+    let wanted: Vec<&str> = pattern.texts().collect();
+    let height = wanted.len();
+    if height > content.len() || wanted.iter().all(|line| line.trim().is_empty()) {
+        return Vec::new();
+    }
+    let matches = |window: &[&str]| {
+        window.iter().zip(&wanted).enumerate().all(|(at, (line, wanted))| {
+            if at == 0 || at + 1 == height { line.trim() == wanted.trim() } else { line == wanted }
+        })
+    };
+    let found = content.windows(height).enumerate().filter(|(_, window)| matches(window));
+    found.filter_map(|(at, _)| text.span(at, height)).collect()
+}
+
+fn unicode_normalized(content: &str, old: &str) -> Vec<Range<usize>> {
+    let (plain, wanted) = (Mapped::with_plain_characters(content), Mapped::with_plain_characters(old));
+    if plain.text == content && wanted.text == old {
+        return Vec::new();
+    }
+    let found: Vec<_> =
+        exact(&plain.text, &wanted.text).into_iter().filter_map(|range| plain.back(range)).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    by_lines(&Lines::of(&plain.text), &Lines::of(&wanted.text), str::trim)
+        .into_iter()
+        .filter_map(|range| plain.back(range))
+        .collect()
+}
+
+fn block_anchor(content: &str, old: &str) -> Vec<Range<usize>> {
+    let original = Lines::of(content);
+    let (plain, wanted) = (Mapped::with_plain_characters(content), Mapped::with_plain_characters(old));
+    let content: Vec<&str> = plain.text.split('\n').collect();
+    let wanted: Vec<&str> = wanted.text.split('\n').collect();
+    let height = wanted.len();
+    let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Vec::new() };
+    if height < 2 || height > content.len() || (first.trim().is_empty() && last.trim().is_empty()) {
+        return Vec::new();
+    }
+    let anchored: Vec<(usize, &[&str])> = content
+        .windows(height)
+        .enumerate()
+        .filter(|(_, window)| {
+            window.first().map(|line| line.trim()) == Some(first.trim())
+                && window.last().map(|line| line.trim()) == Some(last.trim())
+        })
+        .collect();
+    let enough = if anchored.len() == 1 { MIDDLE_ALONE } else { MIDDLE_AMONG_SEVERAL };
+    let middle = |lines: &[&str]| lines.get(1..height - 1).unwrap_or_default().join("\n");
+    let wanted_middle = middle(&wanted);
+    let alike = |window: &[&str]| height == 2 || similarity(&middle(window), &wanted_middle) >= enough;
+    let found = anchored.into_iter().filter(|(_, window)| alike(window));
+    found.filter_map(|(at, _)| original.span(at, height)).collect()
+}
+
+fn context_aware(text: &Lines<'_>, pattern: &Lines<'_>) -> Vec<Range<usize>> {
+    let content: Vec<&str> = text.texts().map(str::trim).collect();
+    let wanted: Vec<&str> = pattern.texts().map(str::trim).collect();
+    let height = wanted.len();
+    // Empty lines are alike everywhere: without words on one line there is nothing to go by.
+    if height > content.len() || wanted.iter().all(|line| line.is_empty()) {
+        return Vec::new();
+    }
+    if content.len().saturating_mul(height) > MOST_PAIRS {
+        return Vec::new();
+    }
+    let with_words = wanted.iter().filter(|line| !line.is_empty()).count();
+    let alike = |window: &[&str]| {
+        let pairs = window.iter().zip(&wanted).filter(|(line, wanted)| is_similar(wanted, line, LINE_ALIKE));
+        // Empty lines count, but they alone must not carry a match.
+        let (all, words) = pairs
+            .fold((0, 0), |(all, words), (_, wanted)| (all + 1, words + usize::from(!wanted.is_empty())));
+        all * 2 >= height && words * 2 >= with_words
+    };
+    let found = content.windows(height).enumerate().filter(|(_, window)| alike(window));
+    found.filter_map(|(at, _)| text.span(at, height)).collect()
+}

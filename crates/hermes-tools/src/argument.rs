@@ -1,0 +1,41 @@
+//! Reading a call's arguments, and a tool's description from the texts beside it.
+
+use std::ops::RangeInclusive;
+
+use hermes_types::{Outcome, Raw, ToolSpec};
+use serde_json::{Map, Value, json};
+
+/// A tool's description for the model.
+pub(crate) fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
+    let parameters = Raw::parse(parameters.trim().to_owned())
+        .unwrap_or_else(|_| Raw::from_value(&json!({"type": "object", "properties": {}})));
+    ToolSpec { name: name.to_owned(), description: description.trim().to_owned(), parameters }
+}
+
+/// A whole number argument, within its range; text that is a number counts.
+pub(crate) fn number(
+    arguments: &Map<String, Value>,
+    name: &str,
+    default: usize,
+    range: RangeInclusive<usize>,
+) -> usize {
+    let given = arguments.get(name).and_then(|value| {
+        value.as_i64().or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))
+    });
+    let number = given.map_or(default, |number| usize::try_from(number).unwrap_or(0));
+    number.clamp(*range.start(), *range.end())
+}
+
+/// A text argument; absent, empty and of another kind are the same.
+pub(crate) fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
+}
+
+/// A text argument that may be empty.
+pub(crate) fn any_text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    arguments.get(name).and_then(Value::as_str)
+}
+
+pub(crate) fn missing(tool: &str, name: &str) -> Outcome {
+    Outcome::failed(format!("{tool} needs `{name}`; call it again with that argument"))
+}

@@ -1,0 +1,117 @@
+//! What differs between two states of a project.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hermes_text::{DiffLine, diff_lines, unified_diff};
+
+use super::object::{Id, Kind, Mode};
+use super::repository::Repository;
+use super::tree::Contents;
+
+/// Larger files are only named.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// How much changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub files: usize,
+    pub insertions: usize,
+    pub deletions: usize,
+}
+
+/// A file that differs.
+#[derive(Debug)]
+pub(super) struct Difference {
+    pub(super) path: PathBuf,
+    pub(super) old: Option<(Mode, Id)>,
+    pub(super) new: Option<(Mode, Id)>,
+}
+
+pub(super) fn differences(old: &Contents, new: &Contents) -> Vec<Difference> {
+    let gone = old.iter().filter(|(path, found)| new.get(*path) != Some(found)).map(|(path, found)| {
+        Difference { path: path.clone(), old: Some(*found), new: new.get(path).copied() }
+    });
+    let added = new.iter().filter(|(path, _)| !old.contains_key(*path)).map(|(path, found)| Difference {
+        path: path.clone(),
+        old: None,
+        new: Some(*found),
+    });
+    let mut found: Vec<Difference> = gone.chain(added).collect();
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// Where the new side's texts come from.
+pub(super) enum Side<'a> {
+    Stored,
+    /// The files as they lie there now.
+    Folder(&'a Path),
+}
+
+/// The text of a file on one side; none if it is no text, or too long to compare.
+fn text(repository: &Repository, found: Option<(Mode, Id)>, file: Option<PathBuf>) -> Option<String> {
+    let Some((mode, id)) = found else { return Some(String::new()) };
+    let bytes = match file {
+        Some(file) if mode == Mode::Link => fs::read_link(file).ok()?.into_os_string().into_encoded_bytes(),
+        Some(file) if fs::metadata(&file).is_ok_and(|meta| meta.len() <= MOST_BYTES as u64) => {
+            fs::read(file).ok()?
+        }
+        Some(_) => return None,
+        None => repository.objects.read_as(id, Kind::Blob).ok()?,
+    };
+    if bytes.len() > MOST_BYTES || bytes.contains(&0) {
+        return None;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn texts(repository: &Repository, difference: &Difference, side: &Side<'_>) -> Option<(String, String)> {
+    let file = match side {
+        Side::Stored => None,
+        Side::Folder(root) => Some(root.join(&difference.path)),
+    };
+    Some((text(repository, difference.old, None)?, text(repository, difference.new, file)?))
+}
+
+/// How much changed between two snapshots.
+pub(super) fn count(repository: &Repository, old: &Contents, new: &Contents) -> Counts {
+    let mut counts = Counts::default();
+    for difference in differences(old, new) {
+        counts.files += 1;
+        if let Some((old, new)) = texts(repository, &difference, &Side::Stored) {
+            let (added, removed) = changed_lines(&old, &new);
+            counts.insertions += added;
+            counts.deletions += removed;
+        }
+    }
+    counts
+}
+
+fn changed_lines(old: &str, new: &str) -> (usize, usize) {
+    let lines = diff_lines(old, new);
+    let added = lines.iter().filter(|line| matches!(line, DiffLine::Added(_))).count();
+    let removed = lines.iter().filter(|line| matches!(line, DiffLine::Removed(_))).count();
+    (added, removed)
+}
+
+/// A line per file, then the differences themselves.
+pub(super) fn describe(repository: &Repository, found: &[Difference], side: &Side<'_>) -> (String, String) {
+    let (mut stat, mut diff) = (String::new(), String::new());
+    for difference in found {
+        let path = difference.path.display();
+        let Some((old, new)) = texts(repository, difference, side) else {
+            let _ = writeln!(stat, " {path} | binary or large");
+            continue;
+        };
+        let (added, removed) = changed_lines(&old, &new);
+        let _ = writeln!(stat, " {path} | +{added} -{removed}");
+        let name = |side: Option<(Mode, Id)>, letter: char| match side {
+            Some(_) => format!("{letter}/{path}"),
+            None => "/dev/null".to_owned(),
+        };
+        diff += &unified_diff(&old, &new, &name(difference.old, 'a'), &name(difference.new, 'b'));
+    }
+    (stat, diff)
+}

@@ -1,0 +1,297 @@
+//! Snapshots of a project before its files change, and going back to one.
+//!
+//! Each project has a git repository of its own under the home, which we read and write ourselves and any git can read.
+//! Holds when a snapshot is due and what a user may ask of them. Invariant: taking one never fails the tool it precedes;
+//! going back takes one first and removes nothing.
+
+mod compare;
+mod destructive;
+mod object;
+mod pack;
+mod project;
+mod prune;
+mod repository;
+mod restore;
+mod tree;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hermes_config::Home;
+use hermes_text::head;
+use hermes_types::{Clock, Timestamp, TurnId};
+
+use crate::file::real_path;
+use compare::{Side, count, describe, differences};
+use object::{Commit, Id};
+use prune::prune;
+use repository::Repository;
+use tree::{Contents, Keep, look, read_tree, write_tree};
+
+pub use compare::Counts;
+pub use destructive::is_destructive;
+
+const MOST_DIFF_LINES: usize = 80;
+const MOST_REASON_CHARS: usize = 60;
+const MOST_REMEMBERED: usize = 1000;
+/// A hash is looked for this far back, also beyond what is listed.
+const MOST_HISTORY: usize = 10_000;
+
+/// Takes snapshots and goes back to them.
+#[derive(Debug)]
+pub struct Checkpoints {
+    base: PathBuf,
+    user_home: PathBuf,
+    clock: Arc<dyn Clock>,
+    max_snapshots: usize,
+    /// Which turn last had a snapshot of a project. Held while one is taken: a second writer of the same turn must not
+    /// go ahead of it.
+    taken: Mutex<HashMap<PathBuf, TurnId>>,
+}
+
+/// A snapshot as a list shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    pub hash: String,
+    pub at: Timestamp,
+    pub reason: String,
+    /// What changed since the snapshot before; none for the first.
+    pub counts: Option<Counts>,
+}
+
+impl Checkpoint {
+    pub fn short_hash(&self) -> &str {
+        head(&self.hash, 8)
+    }
+}
+
+/// How the project differs from a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointDiff {
+    /// A line per file.
+    pub stat: String,
+    /// At most 80 lines.
+    pub diff: String,
+    pub lines_left_out: usize,
+}
+
+/// What going back did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    pub hash: String,
+    pub reason: String,
+    /// Files that were written, below the project.
+    pub files: Vec<PathBuf>,
+    /// Files that could not be, and why.
+    pub failed: Vec<(PathBuf, String)>,
+    /// The snapshot of what was there before; none if it was already in the newest one.
+    pub saved: Option<String>,
+}
+
+/// Why a request about snapshots was not met. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    #[error("there are no checkpoints for {0} yet")]
+    None(PathBuf),
+    #[error("there is no checkpoint {0}; use a number from the list, or a hash of 4 to 64 hex digits")]
+    NoSuch(String),
+    #[error("{0} must be a path inside the project, without `..`")]
+    BadFile(String),
+    #[error("{0} is not in that checkpoint")]
+    NoSuchFile(String),
+    #[error("the checkpoints cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("what is there now could not be saved first ({0}); nothing was changed")]
+    NotSaved(io::Error),
+}
+
+impl Checkpoints {
+    /// Snapshots lie in the home's `checkpoints`; of each project about `max_snapshots` are kept.
+    pub fn new(home: &Home, user_home: PathBuf, clock: Arc<dyn Clock>, max_snapshots: usize) -> Self {
+        let base = home.join("checkpoints");
+        let user_home = user_home.canonicalize().unwrap_or(user_home);
+        Self { base, user_home, clock, max_snapshots: max_snapshots.max(1), taken: Mutex::default() }
+    }
+
+    /// A file is about to change: its project is kept, once per turn.
+    pub fn before(&self, turn: &TurnId, path: &Path, reason: &str) {
+        let root = project::root_of(&real_path(path), &self.user_home);
+        self.once(turn, &root, reason);
+    }
+
+    /// A command is about to run in `folder`; if it looks destructive the folder is kept, once per turn.
+    pub fn before_command(&self, turn: &TurnId, folder: &Path, command: &str) {
+        if is_destructive(command) {
+            self.once(turn, folder, &format!("before terminal: {}", head(command.trim(), MOST_REASON_CHARS)));
+        }
+    }
+
+    fn once(&self, turn: &TurnId, folder: &Path, reason: &str) {
+        let Ok(root) = folder.canonicalize() else { return };
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.get(&root) == Some(turn) || self.is_too_wide(&root) {
+            return;
+        }
+        if taken.len() >= MOST_REMEMBERED {
+            taken.clear();
+        }
+        taken.insert(root.clone(), turn.clone());
+        if let Err(error) = self.snapshot(&root, reason) {
+            tracing::debug!(project = %root.display(), %error, "no checkpoint was taken");
+        }
+    }
+
+    /// The whole disk, or all a user has, is no project.
+    fn is_too_wide(&self, root: &Path) -> bool {
+        root.parent().is_none() || root == self.user_home
+    }
+
+    /// Keeps the project as it is now; nothing if the newest snapshot is the same.
+    fn snapshot(&self, root: &Path, reason: &str) -> io::Result<Option<Id>> {
+        let repository = Repository::of(&self.base, root);
+        repository.prepare(root)?;
+        let _alone = repository.lock()?;
+        let contents = self.look(&repository, root, Keep::Yes)?;
+        if contents.is_empty() && repository.head().is_none() {
+            return Ok(None);
+        }
+        let tree = write_tree(&repository, &contents)?;
+        let added = repository.add(tree, reason, self.clock.now())?;
+        if added.is_some()
+            && let Err(error) = prune(&repository, self.max_snapshots, self.clock.now())
+        {
+            tracing::debug!(project = %root.display(), %error, "old checkpoints were not removed");
+        }
+        Ok(added)
+    }
+
+    fn look(&self, repository: &Repository, root: &Path, keep: Keep) -> io::Result<Contents> {
+        let store = self.base.canonicalize().unwrap_or_else(|_| self.base.clone());
+        look(repository, root, &store, self.clock.as_ref(), keep)
+    }
+
+    /// The snapshots of a folder's project, newest first.
+    pub fn list(&self, folder: &Path) -> Result<Vec<Checkpoint>, CheckpointError> {
+        let (_, repository) = self.open(folder)?;
+        let history = repository.history(self.max_snapshots + 1).map_err(CheckpointError::Unreadable)?;
+        let mut found = Vec::new();
+        for (at, (id, commit)) in history.iter().enumerate().take(self.max_snapshots) {
+            // What cannot be counted is still listed.
+            let counts = history.get(at + 1).and_then(|(_, before)| {
+                let (old, new) = (read_tree(&repository, before.tree), read_tree(&repository, commit.tree));
+                Some(count(&repository, &old.ok()?, &new.ok()?))
+            });
+            #[expect(clippy::cast_precision_loss, reason = "seconds of a date")]
+            let at = Timestamp(commit.at as f64);
+            found.push(Checkpoint { hash: id.to_string(), at, reason: commit.message.clone(), counts });
+        }
+        Ok(found)
+    }
+
+    /// How the project differs now from a snapshot, given by its number in the list or by its hash.
+    pub fn diff(&self, folder: &Path, which: &str) -> Result<CheckpointDiff, CheckpointError> {
+        let (root, repository) = self.open(folder)?;
+        let (_, commit) = find(&repository, which)?;
+        let old = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
+        let new = self.look(&repository, &root, Keep::No).map_err(CheckpointError::Unreadable)?;
+        let (stat, diff) = describe(&repository, &differences(&old, &new), &Side::Folder(&root));
+        let lines: Vec<&str> = diff.lines().collect();
+        let shown = lines.iter().take(MOST_DIFF_LINES).copied().collect::<Vec<_>>().join("\n");
+        let lines_left_out = lines.len().saturating_sub(MOST_DIFF_LINES);
+        Ok(CheckpointDiff { stat, diff: shown, lines_left_out })
+    }
+
+    /// Puts every file of a snapshot back. Files it does not hold stay.
+    pub fn restore(&self, folder: &Path, which: &str) -> Result<Restored, CheckpointError> {
+        self.go_back(folder, which, None)
+    }
+
+    /// Puts one file of a snapshot back; `file` is relative to the folder or to its project.
+    pub fn restore_file(&self, folder: &Path, which: &str, file: &str) -> Result<Restored, CheckpointError> {
+        let path = Path::new(file.trim());
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if file.trim().is_empty() || !plain {
+            return Err(CheckpointError::BadFile(file.to_owned()));
+        }
+        let clean: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+        self.go_back(folder, which, Some(&clean))
+    }
+
+    fn go_back(&self, folder: &Path, which: &str, only: Option<&Path>) -> Result<Restored, CheckpointError> {
+        let (root, repository) = self.open(folder)?;
+        let (id, commit) = find(&repository, which)?;
+        let mut wanted = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
+        if let Some(only) = only {
+            // As seen from the folder, if that lies inside the project; else from the project's top.
+            let inside = folder
+                .canonicalize()
+                .ok()
+                .and_then(|folder| Some(folder.strip_prefix(&root).ok()?.join(only)));
+            let seen = inside.filter(|inside| wanted.keys().any(|path| path.starts_with(inside)));
+            let only = seen.as_deref().unwrap_or(only);
+            // A folder stands for what is in it.
+            wanted.retain(|path, _| path.starts_with(only));
+            if wanted.is_empty() {
+                return Err(CheckpointError::NoSuchFile(only.display().to_string()));
+            }
+        }
+        let _alone = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = id.to_string();
+        let reason = format!("pre-rollback snapshot (restoring to {})", head(&hash, 8));
+        let saved = self.snapshot(&root, &reason).map_err(CheckpointError::NotSaved)?;
+        let now = self.look(&repository, &root, Keep::No).map_err(CheckpointError::NotSaved)?;
+        let mut restored = Restored {
+            hash,
+            reason: commit.message,
+            files: Vec::new(),
+            failed: Vec::new(),
+            saved: saved.map(|id| id.to_string()),
+        };
+        for (path, (mode, id)) in wanted {
+            if now.get(&path) == Some(&(mode, id)) {
+                continue;
+            }
+            match restore::put(&repository, &root, &path, mode, id) {
+                Ok(()) => restored.files.push(path),
+                Err(error) => restored.failed.push((path, error.to_string())),
+            }
+        }
+        Ok(restored)
+    }
+
+    /// The snapshots of the folder itself, else those of the project it lies in.
+    fn open(&self, folder: &Path) -> Result<(PathBuf, Repository), CheckpointError> {
+        let folder = folder.canonicalize().map_err(|_| CheckpointError::None(folder.to_owned()))?;
+        let project = project::root_of(&folder, &self.user_home);
+        [folder.clone(), project]
+            .into_iter()
+            .map(|root| (Repository::of(&self.base, &root), root))
+            .find(|(repository, _)| repository.head().is_some())
+            .map(|(repository, root)| (root, repository))
+            .ok_or(CheckpointError::None(folder))
+    }
+}
+
+/// A snapshot by its number, counted from the newest, or by the beginning of its hash.
+fn find(repository: &Repository, which: &str) -> Result<(Id, Commit), CheckpointError> {
+    let which = which.trim();
+    let history = repository.history(MOST_HISTORY).map_err(CheckpointError::Unreadable)?;
+    let missing = || CheckpointError::NoSuch(head(which, 80).to_owned());
+    if let Some(at) = which.parse::<usize>().ok().and_then(|number| number.checked_sub(1))
+        && let Some(found) = history.get(at)
+    {
+        return Ok(found.clone());
+    }
+    let is_hash = (4..=64).contains(&which.len()) && which.chars().all(|c| c.is_ascii_hexdigit());
+    if !is_hash {
+        return Err(missing());
+    }
+    let start = which.to_ascii_lowercase();
+    let mut found = history.into_iter().filter(|(id, _)| id.to_string().starts_with(&start));
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(missing()),
+    }
+}

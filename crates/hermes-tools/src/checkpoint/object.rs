@@ -1,0 +1,370 @@
+//! Git objects: blobs, trees and commits as they lie in a repository's folder, written loose and read loose or packed.
+//!
+//! Knows bytes and ids, nothing of projects. Invariant: an object is complete before it has its name; what is read back
+//! hashes to what it was asked for by.
+
+use std::fmt::{self, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use hermes_types::random_hex;
+use sha1::{Digest, Sha1};
+
+use super::pack::Packs;
+
+/// Larger objects are not read into memory.
+pub(super) const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The name of an object: the hash of its content.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Id(pub(super) [u8; 20]);
+
+impl Id {
+    pub(super) fn parse(hex: &str) -> Option<Self> {
+        let digits: Vec<u8> =
+            hex.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect::<Option<_>>()?;
+        let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+        (digits.len() == 40).then(|| bytes.try_into().ok().map(Self)).flatten()
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Blob,
+    Tree,
+    Commit,
+    Tag,
+}
+
+impl Kind {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Blob => "blob",
+            Self::Tree => "tree",
+            Self::Commit => "commit",
+            Self::Tag => "tag",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Blob, Self::Tree, Self::Commit, Self::Tag].into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// The objects of one repository.
+#[derive(Debug)]
+pub(super) struct Objects {
+    folder: PathBuf,
+    /// Read when the first object is not found loose.
+    packs: OnceLock<Packs>,
+}
+
+impl Objects {
+    /// `folder` is the repository's `objects`.
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, packs: OnceLock::new() }
+    }
+
+    fn place(&self, id: Id) -> PathBuf {
+        let hex = id.to_string();
+        let (front, back) = hex.split_at(2);
+        self.folder.join(front).join(back)
+    }
+
+    fn packs(&self) -> &Packs {
+        self.packs.get_or_init(|| Packs::load(&self.folder))
+    }
+
+    fn has(&self, id: Id) -> bool {
+        self.place(id).exists() || self.packs().has(id)
+    }
+
+    /// Writes an object from memory.
+    pub(super) fn write(&self, kind: Kind, content: &[u8]) -> io::Result<Id> {
+        let id = hash(kind, content);
+        if !self.has(id) {
+            self.store(id, kind, content.len() as u64, &mut &*content)?;
+        }
+        Ok(id)
+    }
+
+    /// Writes a file's content. Fails if the file changes meanwhile.
+    pub(super) fn write_file(&self, path: &Path) -> io::Result<Id> {
+        let id = hash_file(path)?;
+        if !self.has(id) {
+            let mut file = File::open(path)?;
+            let len = file.metadata()?.len();
+            self.store(id, Kind::Blob, len, &mut file)?;
+        }
+        Ok(id)
+    }
+
+    /// Compresses into a temporary file, which gets its name only if what went in has that hash.
+    fn store(&self, id: Id, kind: Kind, len: u64, content: &mut dyn Read) -> io::Result<()> {
+        let place = self.place(id);
+        let folder = place.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder)?;
+        let temporary = folder.join(format!("tmp_obj_{}", random_hex(12)));
+        let written = (|| {
+            let mut hasher = Sha1::new();
+            let mut encoder = ZlibEncoder::new(File::create_new(&temporary)?, Compression::fast());
+            let header = header(kind, len);
+            hasher.update(&header);
+            encoder.write_all(&header)?;
+            let mut buffer = vec![0; 64 * 1024];
+            loop {
+                let count = content.read(&mut buffer)?;
+                let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+                hasher.update(bytes);
+                encoder.write_all(bytes)?;
+            }
+            encoder.finish()?;
+            if hasher.finalize().as_slice() != id.0 {
+                return Err(io::Error::other("the file changed while it was read"));
+            }
+            fs::rename(&temporary, &place)
+        })();
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// Reads an object whole.
+    pub(super) fn read(&self, id: Id) -> io::Result<(Kind, Vec<u8>)> {
+        let found = match File::open(self.place(id)) {
+            Ok(file) => read_loose(file)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.packs().read(id)?,
+            Err(error) => return Err(error),
+        };
+        if hash(found.0, &found.1) == id {
+            Ok(found)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, format!("object {id} is damaged")))
+        }
+    }
+
+    pub(super) fn read_as(&self, id: Id, kind: Kind) -> io::Result<Vec<u8>> {
+        match self.read(id)? {
+            (found, content) if found == kind => Ok(content),
+            (found, _) => {
+                let words = format!("object {id} is a {}, not a {}", found.as_str(), kind.as_str());
+                Err(io::Error::new(io::ErrorKind::InvalidData, words))
+            }
+        }
+    }
+}
+
+fn header(kind: Kind, len: u64) -> Vec<u8> {
+    format!("{} {len}\0", kind.as_str()).into_bytes()
+}
+
+fn hash(kind: Kind, content: &[u8]) -> Id {
+    let mut hasher = Sha1::new();
+    hasher.update(header(kind, content.len() as u64));
+    hasher.update(content);
+    Id(hasher.finalize().into())
+}
+
+/// The id a file's content has, without writing it.
+pub(super) fn hash_file(path: &Path) -> io::Result<Id> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha1::new();
+    hasher.update(header(Kind::Blob, file.metadata()?.len()));
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = file.read(&mut buffer)?;
+        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+        hasher.update(bytes);
+    }
+    Ok(Id(hasher.finalize().into()))
+}
+
+pub(super) fn hash_bytes(content: &[u8]) -> Id {
+    hash(Kind::Blob, content)
+}
+
+fn read_loose(file: File) -> io::Result<(Kind, Vec<u8>)> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "an object has no header");
+    let mut bytes = Vec::new();
+    ZlibDecoder::new(file).take(MOST_BYTES + 64).read_to_end(&mut bytes)?;
+    let end = bytes.iter().take(64).position(|byte| *byte == 0).ok_or_else(damaged)?;
+    let content = bytes.split_off(end + 1);
+    bytes.pop();
+    let header = String::from_utf8(bytes).map_err(|_| damaged())?;
+    let (kind, len) = header.split_once(' ').ok_or_else(damaged)?;
+    let kind = Kind::parse(kind).ok_or_else(damaged)?;
+    if len.parse() != Ok(content.len()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "an object is cut short"));
+    }
+    Ok((kind, content))
+}
+
+/// An entry of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TreeEntry {
+    pub(super) mode: Mode,
+    pub(super) name: Vec<u8>,
+    pub(super) id: Id,
+}
+
+/// What an entry is, as git counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    File,
+    Executable,
+    Link,
+    Folder,
+    /// Another repository inside, which we do not look into.
+    Repository,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "100644",
+            Self::Executable => "100755",
+            Self::Link => "120000",
+            Self::Folder => "40000",
+            Self::Repository => "160000",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "100644" | "100664" => Self::File,
+            "100755" => Self::Executable,
+            "120000" => Self::Link,
+            "40000" | "040000" => Self::Folder,
+            "160000" => Self::Repository,
+            _ => return None,
+        })
+    }
+}
+
+/// A tree's bytes. Git sorts folders as if their names ended in a slash.
+pub(super) fn encode_tree(mut entries: Vec<TreeEntry>) -> Vec<u8> {
+    let key = |entry: &TreeEntry| {
+        let mut key = entry.name.clone();
+        if entry.mode == Mode::Folder {
+            key.push(b'/');
+        }
+        key
+    };
+    entries.sort_by_key(key);
+    let mut bytes = Vec::new();
+    for entry in entries {
+        bytes.extend_from_slice(entry.mode.as_str().as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(&entry.name);
+        bytes.push(0);
+        bytes.extend_from_slice(&entry.id.0);
+    }
+    bytes
+}
+
+pub(super) fn decode_tree(mut bytes: &[u8]) -> Option<Vec<TreeEntry>> {
+    let mut entries = Vec::new();
+    while !bytes.is_empty() {
+        let space = bytes.iter().position(|byte| *byte == b' ')?;
+        let mode = Mode::parse(std::str::from_utf8(bytes.get(..space)?).ok()?)?;
+        let rest = bytes.get(space + 1..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        let name = rest.get(..end)?.to_vec();
+        let id = Id(rest.get(end + 1..end + 21)?.try_into().ok()?);
+        entries.push(TreeEntry { mode, name, id });
+        bytes = rest.get(end + 21..)?;
+    }
+    Some(entries)
+}
+
+/// A commit, as far as snapshots need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Commit {
+    pub(super) tree: Id,
+    pub(super) parent: Option<Id>,
+    /// Seconds since 1970.
+    pub(super) at: i64,
+    pub(super) message: String,
+}
+
+pub(super) fn encode_commit(commit: &Commit) -> Vec<u8> {
+    let mut text = format!("tree {}\n", commit.tree);
+    if let Some(parent) = commit.parent {
+        let _ = writeln!(text, "parent {parent}");
+    }
+    for who in ["author", "committer"] {
+        let _ = writeln!(text, "{who} Hermes Checkpoint <hermes@local> {} +0000", commit.at);
+    }
+    let _ = write!(text, "\n{}\n", commit.message);
+    text.into_bytes()
+}
+
+pub(super) fn decode_commit(bytes: &[u8]) -> Option<Commit> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, message) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let when = field("committer")?.rsplit(' ').nth(1)?;
+    Some(Commit {
+        tree: Id::parse(field("tree")?)?,
+        parent: field("parent").and_then(Id::parse),
+        at: when.parse().ok()?,
+        message: message.trim_end().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_git_gives() {
+        assert_eq!(hash_bytes(b"").to_string(), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+        assert_eq!(hash_bytes(b"hello\n").to_string(), "ce013625030ba8dba906f756967f9e9ca394464a");
+        assert_eq!(hash(Kind::Tree, b"").to_string(), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");
+    }
+
+    proptest! {
+        #[test]
+        fn trees_and_commits_come_back(names in proptest::collection::btree_set("[a-c.]{1,4}", 0..6), message in "[a-z é]{0,20}") {
+            let entry = |(at, name): (usize, &String)| TreeEntry {
+                mode: if at % 2 == 0 { Mode::File } else { Mode::Folder },
+                name: name.clone().into_bytes(),
+                id: hash_bytes(name.as_bytes()),
+            };
+            let entries: Vec<TreeEntry> = names.iter().enumerate().map(entry).collect();
+            let mut back = decode_tree(&encode_tree(entries.clone())).unwrap();
+            back.sort_by(|a, b| a.name.cmp(&b.name));
+            prop_assert_eq!(back, entries);
+            let commit = Commit { tree: hash_bytes(b"t"), parent: None, at: 5, message: message.trim_end().to_owned() };
+            prop_assert_eq!(decode_commit(&encode_commit(&commit)).unwrap(), commit);
+        }
+
+        #[test]
+        fn foreign_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), text in "\\PC{0,60}") {
+            let _ = decode_tree(&bytes);
+            let _ = decode_commit(&bytes);
+            let _ = Id::parse(&text);
+        }
+    }
+}

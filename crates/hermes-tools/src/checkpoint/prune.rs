@@ -1,0 +1,75 @@
+//! Letting go of the oldest snapshots: history is cut off the way a shallow clone's is, and what only they held is
+//! removed.
+//!
+//! Objects git packed are git's to tidy. Invariant: everything the kept snapshots and the cache lead to stays.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use hermes_types::Timestamp;
+
+use super::object::{Id, Kind, Mode, decode_tree};
+use super::repository::Repository;
+use super::tree::cached_ids;
+
+/// So many more than wanted may gather before it is worth looking through the store.
+const SLACK: usize = 10;
+
+/// Younger objects may belong to a snapshot that another program is taking.
+const SETTLED: Duration = Duration::from_hours(1);
+
+/// Keeps the newest `most` snapshots.
+pub(super) fn prune(repository: &Repository, most: usize, now: Timestamp) -> io::Result<()> {
+    let mut history = repository.history(most + SLACK + 1)?;
+    if history.len() <= most + SLACK {
+        return Ok(());
+    }
+    history.truncate(most);
+    let Some((oldest, _)) = history.last() else { return Ok(()) };
+    let mut kept: HashSet<Id> = cached_ids(&repository.folder).collect();
+    for (id, commit) in &history {
+        kept.insert(*id);
+        mark(repository, commit.tree, &mut kept)?;
+    }
+    repository.cut_below(*oldest)?;
+    let now = SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(now.seconds()).unwrap_or_default();
+    for folder in fs::read_dir(repository.folder.join("objects"))?.flatten() {
+        let front = folder.file_name().to_string_lossy().into_owned();
+        if front.len() != 2 {
+            continue;
+        }
+        for entry in fs::read_dir(folder.path())?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let id = Id::parse(&format!("{front}{name}"));
+            let is_ours = id.is_some() || name.starts_with("tmp_obj_");
+            let age = entry.metadata().and_then(|meta| meta.modified()).ok();
+            let is_old = age.and_then(|made| now.duration_since(made).ok()).is_some_and(|age| age > SETTLED);
+            if is_ours && is_old && id.is_none_or(|id| !kept.contains(&id)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything a tree leads to.
+fn mark(repository: &Repository, tree: Id, kept: &mut HashSet<Id>) -> io::Result<()> {
+    let mut waiting = vec![tree];
+    while let Some(id) = waiting.pop() {
+        if !kept.insert(id) {
+            continue;
+        }
+        let bytes = repository.objects.read_as(id, Kind::Tree)?;
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("tree {id} is damaged"));
+        for entry in decode_tree(&bytes).ok_or_else(damaged)? {
+            if entry.mode == Mode::Folder {
+                waiting.push(entry.id);
+            } else {
+                kept.insert(entry.id);
+            }
+        }
+    }
+    Ok(())
+}

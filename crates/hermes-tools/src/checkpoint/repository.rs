@@ -1,0 +1,215 @@
+//! A project's snapshots as a git repository without a work tree of its own: its folder, its branch, its history.
+//!
+//! Any git can read it. Invariant: the branch moves only after everything it leads to is written.
+
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hermes_types::Timestamp;
+use sha2::{Digest, Sha256};
+
+use super::object::{Commit, Id, Kind, Objects, decode_commit, encode_commit};
+
+/// What never goes into a snapshot: what is made anew, and what holds secrets.
+const EXCLUDE: &[&str] = &[
+    "node_modules/",
+    "dist/",
+    "build/",
+    ".env",
+    ".env.*",
+    ".env.local",
+    ".env.*.local",
+    "__pycache__/",
+    "*.pyc",
+    "*.pyo",
+    ".DS_Store",
+    "*.log",
+    ".cache/",
+    ".next/",
+    ".nuxt/",
+    "coverage/",
+    ".pytest_cache/",
+    ".venv/",
+    "venv/",
+    ".git/",
+];
+
+/// A lock this old was left by a program that died.
+const STALE_LOCK: Duration = Duration::from_mins(10);
+
+const BRANCH: &str = "refs/heads/master";
+
+/// The repository of one project.
+#[derive(Debug)]
+pub(super) struct Repository {
+    pub(super) folder: PathBuf,
+    pub(super) objects: Objects,
+}
+
+impl Repository {
+    /// Where a project's repository lies, whether it exists or not. `root` is the project's real path.
+    pub(super) fn of(base: &Path, root: &Path) -> Self {
+        let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
+        let mut name = String::new();
+        for byte in digest.iter().take(8) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        let folder = base.join(name);
+        let objects = Objects::new(folder.join("objects"));
+        Self { folder, objects }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.folder.join("HEAD").exists()
+    }
+
+    /// Makes what a git repository needs; what is there stays.
+    pub(super) fn prepare(&self, root: &Path) -> io::Result<()> {
+        if self.exists() {
+            return Ok(());
+        }
+        // The content of projects is private, wherever it was copied from.
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
+            fs::create_dir_all(self.folder.join(folder))?;
+        }
+        let quoted = root.display().to_string().replace('\\', r"\\").replace('"', "\\\"");
+        let config = format!(
+            "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tworktree = \"{quoted}\"\n[user]\n\tname = Hermes Checkpoint\n\temail = hermes@local\n"
+        );
+        self.put("config", &config)?;
+        self.put("info/exclude", &(EXCLUDE.join("\n") + "\n"))?;
+        self.put("HERMES_WORKDIR", &format!("{}\n", root.display()))?;
+        // Last: with it the repository exists.
+        self.put("HEAD", &format!("ref: {BRANCH}\n"))
+    }
+
+    fn put(&self, name: &str, text: &str) -> io::Result<()> {
+        let place = self.folder.join(name);
+        if place.exists() { Ok(()) } else { fs::write(place, text) }
+    }
+
+    pub(super) fn exclude_file(&self) -> PathBuf {
+        self.folder.join("info/exclude")
+    }
+
+    /// The branch `HEAD` names.
+    fn branch(&self) -> String {
+        let head = fs::read_to_string(self.folder.join("HEAD")).unwrap_or_default();
+        let named = head.trim().strip_prefix("ref:").map(str::trim);
+        named.filter(|name| name.starts_with("refs/") && !name.contains("..")).unwrap_or(BRANCH).to_owned()
+    }
+
+    /// The newest snapshot.
+    pub(super) fn head(&self) -> Option<Id> {
+        let branch = self.branch();
+        if let Ok(text) = fs::read_to_string(self.folder.join(&branch)) {
+            return Id::parse(text.trim());
+        }
+        let packed = fs::read_to_string(self.folder.join("packed-refs")).ok()?;
+        packed.lines().find_map(|line| {
+            let (id, name) = line.split_once(' ')?;
+            (name.trim() == branch).then(|| Id::parse(id)).flatten()
+        })
+    }
+
+    /// Keeps other processes of ours out until the file is dropped.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        let file =
+            File::options().create(true).truncate(false).write(true).open(self.folder.join("hermes.lock"))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    /// Lets history begin at this snapshot; what was before it may be gone.
+    pub(super) fn cut_below(&self, oldest: Id) -> io::Result<()> {
+        let temporary = self.folder.join("shallow.lock");
+        fs::write(&temporary, format!("{oldest}\n"))?;
+        fs::rename(&temporary, self.folder.join("shallow"))
+    }
+
+    pub(super) fn commit(&self, id: Id) -> io::Result<Commit> {
+        let bytes = self.objects.read_as(id, Kind::Commit)?;
+        decode_commit(&bytes)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("commit {id} is damaged")))
+    }
+
+    /// Snapshots, newest first.
+    pub(super) fn history(&self, most: usize) -> io::Result<Vec<(Id, Commit)>> {
+        let cut = fs::read_to_string(self.folder.join("shallow")).unwrap_or_default();
+        let first: Vec<Id> = cut.lines().filter_map(|line| Id::parse(line.trim())).collect();
+        let mut found = Vec::new();
+        let mut next = self.head();
+        while let Some(id) = next.filter(|_| found.len() < most) {
+            let commit = match self.commit(id) {
+                Ok(commit) => commit,
+                // An older part that was pruned away is no reason to hide what is there.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !found.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            next = commit.parent.filter(|_| !first.contains(&id));
+            found.push((id, commit));
+        }
+        Ok(found)
+    }
+
+    /// Adds a snapshot of a tree on top of the branch, unless the newest one is the same.
+    pub(super) fn add(&self, tree: Id, message: &str, at: Timestamp) -> io::Result<Option<Id>> {
+        let branch = self.folder.join(self.branch());
+        let lock = Lock::take(&branch, at)?;
+        let parent = self.head();
+        if let Some(parent) = parent
+            && self.commit(parent).is_ok_and(|newest| newest.tree == tree)
+        {
+            return Ok(None);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+        let at = at.seconds() as i64;
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let commit = encode_commit(&Commit { tree, parent, at, message });
+        let id = self.objects.write(Kind::Commit, &commit)?;
+        lock.commit(id)?;
+        Ok(Some(id))
+    }
+}
+
+/// Holds a branch the way git does: with a file beside it that becomes the branch.
+struct Lock {
+    place: PathBuf,
+    branch: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    fn take(branch: &Path, now: Timestamp) -> io::Result<Self> {
+        let place = branch.with_extension("lock");
+        if let Some(parent) = branch.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let now = SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(now.seconds()).unwrap_or_default();
+        let stale = fs::metadata(&place).and_then(|meta| meta.modified()).ok();
+        if stale.and_then(|made| now.duration_since(made).ok()).is_some_and(|age| age > STALE_LOCK) {
+            fs::remove_file(&place)?;
+        }
+        let file = File::create_new(&place)?;
+        Ok(Self { place, branch: branch.to_owned(), file })
+    }
+
+    fn commit(mut self, id: Id) -> io::Result<()> {
+        writeln!(self.file, "{id}")?;
+        self.file.sync_all()?;
+        fs::rename(&self.place, &self.branch)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // After a commit there is nothing left to remove.
+        let _ = fs::remove_file(&self.place);
+    }
+}

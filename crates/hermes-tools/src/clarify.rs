@@ -1,0 +1,65 @@
+//! `clarify`: a question only the user can answer.
+
+use hermes_types::{Answer, BoxFuture, Call, Outcome, Question, Tool, ToolContext, ToolSpec};
+use serde_json::{Value, json};
+
+use crate::answer;
+use crate::argument::{missing, spec, text};
+
+const MOST_CHOICES: usize = 4;
+
+/// The tool.
+#[derive(Debug)]
+pub struct Clarify {
+    spec: ToolSpec,
+}
+
+impl Default for Clarify {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clarify {
+    pub fn new() -> Self {
+        Self { spec: spec("clarify", include_str!("texts/clarify.md"), include_str!("texts/clarify.json")) }
+    }
+}
+
+impl Tool for Clarify {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let Some(question) = text(&call.arguments, "question") else {
+                return missing("clarify", "question");
+            };
+            let (question, choices) = (question.trim().to_owned(), choices(call.arguments.get("choices")));
+            let asked = Question::Clarify { question: question.clone(), choices: choices.clone() };
+            let offered = if choices.is_empty() { Value::Null } else { json!(choices) };
+            match context.frontend.ask(asked, context.cancel).await {
+                Answer::Text(response) => answer::done(&json!({
+                    "question": question, "choices_offered": offered, "user_response": response,
+                })),
+                // Nobody is there, or nobody answered in time.
+                _ => answer::failed(&json!({
+                    "error": "Clarify tool is not available in this execution context.",
+                    "user_response": "No answer came. Decide yourself what fits best, go on, and say what you assumed.",
+                })),
+            }
+        })
+    }
+}
+
+/// The choices a person is shown: not blank, and few.
+fn choices(given: Option<&Value>) -> Vec<String> {
+    let given = given.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let texts = given.iter().filter_map(|choice| match choice {
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    texts.filter(|text| !text.is_empty()).take(MOST_CHOICES).collect()
+}

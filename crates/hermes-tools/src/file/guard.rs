@@ -1,0 +1,156 @@
+//! Which files a tool may read on a model's word, and what a path means.
+//!
+//! Decides only; nothing is opened but links. Invariant: a refused file is refused by every path that leads to it.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use hermes_config::Home;
+
+use super::deny::real_path;
+use super::extension::{extension, is_binary, is_image};
+
+/// Files in the home that hold secrets, or that others wrote for the model to stumble over.
+pub(super) const SECRET_IN_HOME: [&str; 6] =
+    [".env", "auth.json", "auth.lock", ".anthropic_oauth.json", "webhook_subscriptions.json", "mcp-tokens"];
+
+const FOREIGN_IN_HOME: &str = "skills/.hub";
+
+/// Files with a project's secrets.
+const ENV_FILES: [&str; 7] =
+    [".env", ".env.local", ".env.development", ".env.production", ".env.test", ".env.staging", ".envrc"];
+
+/// A chain of links longer than this is a loop.
+const MOST_LINKS: usize = 20;
+
+/// Where the tools work, and what is out of bounds.
+#[derive(Debug, Clone)]
+pub struct FileGuard {
+    folder: PathBuf,
+    user_home: PathBuf,
+    home: PathBuf,
+    /// The same with every link followed.
+    real_home: PathBuf,
+}
+
+/// Why a file is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Device(PathBuf),
+    Binary { path: PathBuf, extension: String },
+    Secret(PathBuf),
+    ForeignSkill(PathBuf),
+    EnvFile(PathBuf),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(path) => {
+                write!(f, "{} is a device: reading it could go on forever", path.display())
+            }
+            Self::Binary { path, extension } => {
+                let tool = if is_image(extension) { "vision_analyze" } else { "the terminal" };
+                write!(f, "{} is a binary file (.{extension}); use {tool} for it", path.display())
+            }
+            Self::Secret(path) => {
+                write!(f, "Access denied: {} belongs to Hermes itself and may hold secrets", path.display())
+            }
+            Self::ForeignSkill(path) => {
+                let path = path.display();
+                write!(f, "Access denied: {path} is catalogue data; use skills_list and skill_view")
+            }
+            Self::EnvFile(path) => {
+                write!(f, "Access denied: {} holds secrets. Ask the user for what you need", path.display())
+            }
+        }
+    }
+}
+
+impl FileGuard {
+    /// `folder` is what relative paths start from until a task moves, `user_home` what `~` means.
+    pub fn new(folder: PathBuf, user_home: PathBuf, home: &Home) -> Self {
+        let home = home.path().to_owned();
+        let real_home = real_path(&home);
+        Self { folder, user_home, home, real_home }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn user_home(&self) -> &Path {
+        &self.user_home
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The path as it is meant: `~` and relative parts resolved, nothing looked up.
+    pub(crate) fn resolve(&self, folder: &Path, path: &str) -> PathBuf {
+        let path = path.trim();
+        let joined = match path.strip_prefix("~/") {
+            Some(rest) => self.user_home.join(rest),
+            None if path == "~" => self.user_home.clone(),
+            None => folder.join(path),
+        };
+        let mut clean = PathBuf::new();
+        for part in joined.components() {
+            match part {
+                Component::ParentDir => {
+                    clean.pop();
+                }
+                Component::CurDir => {}
+                other => clean.push(other),
+            }
+        }
+        clean
+    }
+
+    /// Why this file must not be read, if there is a reason. Every link on the way is looked at.
+    pub(crate) fn refuse(&self, path: &Path) -> Option<Refusal> {
+        let mut at = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            if let Some(reason) = self.refuse_name(&at) {
+                return Some(reason);
+            }
+            let Ok(target) = std::fs::read_link(&at) else { break };
+            at = at.parent().unwrap_or(Path::new("/")).join(target);
+        }
+        path.canonicalize().ok().and_then(|real| self.refuse_name(&real))
+    }
+
+    /// The same for one name alone, without a look at the disk: for paths whose links are known to be followed.
+    pub(crate) fn refuse_name(&self, path: &Path) -> Option<Refusal> {
+        if is_device(path) {
+            return Some(Refusal::Device(path.to_owned()));
+        }
+        let extension = extension(path);
+        if is_binary(&extension) {
+            return Some(Refusal::Binary { path: path.to_owned(), extension });
+        }
+        for home in [&self.home, &self.real_home] {
+            if path.starts_with(home.join(FOREIGN_IN_HOME)) {
+                return Some(Refusal::ForeignSkill(path.to_owned()));
+            }
+            if SECRET_IN_HOME.iter().any(|hidden| path.starts_with(home.join(hidden))) {
+                return Some(Refusal::Secret(path.to_owned()));
+            }
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ENV_FILES.contains(&name).then(|| Refusal::EnvFile(path.to_owned()))
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    const DEVICES: [&str; 9] =
+        ["zero", "random", "urandom", "full", "stdin", "tty", "console", "stdout", "stderr"];
+    const PROCESS: [&str; 9] =
+        ["environ", "cmdline", "maps", "smaps", "smaps_rollup", "numa_maps", "mem", "auxv", "pagemap"];
+    if let Ok(rest) = path.strip_prefix("/dev") {
+        return DEVICES.iter().any(|name| rest == Path::new(name)) || rest.starts_with("fd");
+    }
+    let Ok(rest) = path.strip_prefix("/proc") else { return false };
+    rest.components().any(|part| part.as_os_str() == "fd") || PROCESS.iter().any(|name| path.ends_with(name))
+}

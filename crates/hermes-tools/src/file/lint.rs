@@ -1,0 +1,60 @@
+//! Whether a file's text is well formed.
+//!
+//! JSON and YAML are read here; what needs a program is asked of a `Linter`, which the binary may supply.
+
+use std::path::Path;
+
+use hermes_types::{BoxFuture, Cancel};
+use saphyr_parser::Parser;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::extension::extension;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lint {
+    Ok,
+    /// What is wrong, for the model to read.
+    Error(String),
+    /// Why it was not checked.
+    Skipped(String),
+}
+
+/// Checks a file on disk with a program of its language.
+pub trait Linter: Send + Sync {
+    fn lint<'a>(&'a self, path: &'a Path, cancel: &'a Cancel) -> BoxFuture<'a, Lint>;
+}
+
+impl Lint {
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Self::Ok => json!({"status": "ok", "output": ""}),
+            Self::Error(output) => json!({"status": "error", "output": output}),
+            Self::Skipped(reason) => json!({"status": "skipped", "message": reason}),
+        }
+    }
+}
+
+/// Why the text is not what its name says; nothing when it is, or when the format is not read here.
+pub(crate) fn syntax_error(path: &Path, text: &str) -> Option<String> {
+    match extension(path).as_str() {
+        "json" => {
+            serde_json::from_str::<IgnoredAny>(text).err().map(|error| format!("not valid JSON: {error}"))
+        }
+        "yaml" | "yml" => {
+            Parser::new_from_str(text).find_map(Result::err).map(|error| format!("not valid YAML: {error}"))
+        }
+        _ => None,
+    }
+}
+
+/// Checks a file that was just written.
+pub(crate) async fn lint(path: &Path, text: &str, linter: Option<&dyn Linter>, cancel: &Cancel) -> Lint {
+    match (extension(path).as_str(), linter) {
+        ("json" | "yaml" | "yml", _) => syntax_error(path, text).map_or(Lint::Ok, Lint::Error),
+        (_, Some(linter)) => linter.lint(path, cancel).await,
+        ("", None) => Lint::Skipped("no check for files without an ending".to_owned()),
+        (ending, None) => Lint::Skipped(format!("no check for .{ending} files")),
+    }
+}

@@ -1,0 +1,183 @@
+//! What the file tools share: where they work, what is out of bounds, what they remember, how they write.
+//!
+//! Holds no tool. Invariant: every tool resolves a path, and decides about it, through the same `Files`.
+
+mod deny;
+pub(crate) mod extension;
+mod guard;
+pub(crate) mod lint;
+pub(crate) mod state;
+pub(crate) mod store;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
+use hermes_types::{Call, Occasion, TaskId};
+
+use crate::checkpoint::Checkpoints;
+use crate::folders::Folders;
+
+pub(crate) use deny::real_path;
+pub use guard::FileGuard;
+pub(crate) use guard::Refusal;
+pub use lint::{Lint, Linter};
+pub use state::FileState;
+
+/// Whether secrets in files are masked before a model sees them. Decided once, at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Secrets {
+    #[default]
+    Mask,
+    Show,
+}
+
+/// What a model is told that would write the mask of a secret over the secret.
+pub(crate) const BURIES_SECRET: &str = "it holds a secret that is only shown masked, and writing the mask would destroy it. Change the other lines with patch and leave that one out";
+
+/// How line numbers stand before lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gutter {
+    /// Right-aligned to six columns.
+    #[default]
+    Wide,
+    Compact,
+}
+
+/// What a user may choose about the file tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileOptions {
+    pub secrets: Secrets,
+    pub gutter: Gutter,
+    /// The most characters one `read_file` shows: `file_read_max_chars`.
+    pub read_chars: usize,
+    /// Where writing is allowed; anywhere if there are none: `HERMES_WRITE_SAFE_ROOT`.
+    pub write_roots: Vec<PathBuf>,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            secrets: Secrets::default(),
+            gutter: Gutter::default(),
+            read_chars: 100_000,
+            write_roots: Vec::new(),
+        }
+    }
+}
+
+impl FileOptions {
+    /// The folders a `HERMES_WRITE_SAFE_ROOT` names: several are separated by colons, `~` is the user's home.
+    pub fn roots(given: &str, user_home: &Path) -> Vec<PathBuf> {
+        let names = given.split(':').map(str::trim).filter(|name| !name.is_empty());
+        names
+            .map(|name| match name.strip_prefix('~').map(|rest| rest.trim_start_matches('/')) {
+                Some(rest) => user_home.join(rest),
+                None => PathBuf::from(name),
+            })
+            .collect()
+    }
+}
+
+/// The shared handle of the four file tools. Clones share everything.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds a port")]
+pub struct Files {
+    pub(crate) guard: Arc<FileGuard>,
+    pub(crate) options: Arc<FileOptions>,
+    pub(crate) folders: Folders,
+    pub(crate) state: Arc<FileState>,
+    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    pub(crate) linter: Option<Arc<dyn Linter>>,
+}
+
+impl Files {
+    pub fn new(guard: FileGuard, options: FileOptions) -> Self {
+        let folders = Folders::new(guard.folder().to_owned());
+        Self {
+            guard: Arc::new(guard),
+            options: Arc::new(options),
+            folders,
+            state: Arc::default(),
+            checkpoints: None,
+            linter: None,
+        }
+    }
+
+    /// Takes folders that others, such as the terminal, move.
+    #[must_use]
+    pub fn with_folders(self, folders: Folders) -> Self {
+        Self { folders, ..self }
+    }
+
+    /// Takes a snapshot of a project before its files are written.
+    #[must_use]
+    pub fn with_checkpoints(self, checkpoints: Option<Arc<Checkpoints>>) -> Self {
+        Self { checkpoints, ..self }
+    }
+
+    #[must_use]
+    pub fn with_linter(self, linter: Arc<dyn Linter>) -> Self {
+        Self { linter: Some(linter), ..self }
+    }
+
+    /// Where each task works: hand this to whatever changes folders.
+    pub fn folders(&self) -> &Folders {
+        &self.folders
+    }
+
+    /// What each task has read.
+    pub fn state(&self) -> &Arc<FileState> {
+        &self.state
+    }
+
+    /// What a path in a call means.
+    pub(crate) fn resolve(&self, call: &Call, path: &str) -> PathBuf {
+        self.guard.resolve(&self.folders.of(&call.task), path)
+    }
+
+    /// Why a file must not be written.
+    pub(crate) fn refuse_write(&self, given: &str, path: &Path) -> Option<String> {
+        self.guard.refuse_write(given, path, &self.options.write_roots)
+    }
+
+    pub(crate) fn masked(&self, text: String) -> String {
+        if self.options.secrets == Secrets::Show {
+            return text;
+        }
+        let what = Redaction { assignments: Assignments::ConfigStyle, phone_numbers: PhoneNumbers::Keep };
+        redact(&text, what).into_owned()
+    }
+
+    /// Whether a change would put the mask of a secret where the secret was: the model only ever saw the mask, and
+    /// writes it back in good faith.
+    pub(crate) fn buries_secret(&self, before: &str, after: &str) -> bool {
+        let shown = self.masked(before.to_owned());
+        if shown == before {
+            return false;
+        }
+        let real: HashSet<&str> = before.lines().map(str::trim).collect();
+        let masks: HashSet<&str> = shown.lines().map(str::trim).filter(|line| !real.contains(line)).collect();
+        after.lines().any(|line| masks.contains(line.trim()))
+    }
+
+    pub(crate) fn checkpoint(&self, call: &Call, path: &Path) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.before(&call.turn, path, &format!("before {}", call.name));
+        }
+    }
+
+    pub(crate) fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        self.state.notice(task, occasion);
+        if matches!(occasion, Occasion::Ended) {
+            self.folders.forget(task);
+        }
+    }
+}
+
+impl From<FileGuard> for Files {
+    fn from(guard: FileGuard) -> Self {
+        Self::new(guard, FileOptions::default())
+    }
+}

@@ -1,0 +1,284 @@
+//! What the file tools remember about each task: what it read, when the files it knows were changed, who wrote last.
+//!
+//! Bounded: the oldest entries go first. Nothing is kept of a task that ended, and nothing on disk.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use hermes_types::{Occasion, TaskId};
+
+const MOST_DEDUPE: usize = 1000;
+const MOST_STAMPS: usize = 1000;
+const MOST_HISTORY: usize = 500;
+const MOST_REGIONS: usize = 100;
+const MOST_WRITERS: usize = 1000;
+/// A task that nobody ended must not be kept forever.
+const MOST_TASKS: usize = 1000;
+
+/// When a file was last changed, as far as that can be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    modified: SystemTime,
+    len: u64,
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let meta = fs::metadata(path).ok()?;
+        Some(Self { modified: meta.modified().ok()?, len: meta.len() })
+    }
+}
+
+/// A page of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Page {
+    pub(crate) path: PathBuf,
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
+}
+
+/// A call that may be repeated without need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Repeatable {
+    Read(Page),
+    /// Everything that makes a search what it is, in one text.
+    Search(String),
+}
+
+/// What is known of a page before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    New,
+    /// Shown before, and the file has not changed since; so often it was asked for again.
+    Unchanged(u32),
+}
+
+/// The state of all tasks. Shared by the file tools.
+#[derive(Debug, Default)]
+pub struct FileState {
+    tasks: Mutex<Bounded<TaskId, TaskFiles>>,
+    /// Who wrote each file last, and what it looked like then.
+    writers: Mutex<Bounded<PathBuf, (TaskId, Option<Stamp>)>>,
+    locks: Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>,
+}
+
+#[derive(Debug, Default)]
+struct TaskFiles {
+    last: Option<(Repeatable, u32)>,
+    shown: Bounded<Page, (Stamp, u32)>,
+    stamps: Bounded<PathBuf, Stamp>,
+    history: Bounded<PathBuf, Vec<(usize, usize)>>,
+    /// The file the newest patches failed on, and how often in a row.
+    failing: Option<(PathBuf, u32)>,
+}
+
+impl FileState {
+    fn task<T>(&self, task: &TaskId, look: impl FnOnce(&mut TaskFiles) -> T) -> T {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(files) = tasks.get_mut(task) {
+            return look(files);
+        }
+        let mut files = TaskFiles::default();
+        let result = look(&mut files);
+        tasks.insert(task.clone(), files, MOST_TASKS);
+        result
+    }
+
+    /// How often this very call was made in a row, this time included.
+    pub(crate) fn count(&self, task: &TaskId, call: Repeatable) -> u32 {
+        self.task(task, |files| {
+            let count = match files.last.take() {
+                Some((last, count)) if last == call => count.saturating_add(1),
+                _ => 1,
+            };
+            files.last = Some((call, count));
+            count
+        })
+    }
+
+    /// Whether the model already has this page before it. Asking counts.
+    pub(crate) fn ask_again(&self, task: &TaskId, page: &Page) -> Known {
+        let Some(now) = Stamp::of(&page.path) else { return Known::New };
+        self.task(task, |files| match files.shown.get_mut(page) {
+            Some((stamp, repeats)) if *stamp == now => {
+                *repeats = repeats.saturating_add(1);
+                Known::Unchanged(*repeats)
+            }
+            _ => Known::New,
+        })
+    }
+
+    /// A page was shown; `stamp` is what the file looked like before it was read.
+    pub(crate) fn was_read(&self, task: &TaskId, page: Page, stamp: Option<Stamp>) {
+        self.task(task, |files| {
+            let region = (page.offset, page.limit);
+            match files.history.get_mut(&page.path) {
+                Some(regions) if regions.contains(&region) => {}
+                Some(regions) => {
+                    if regions.len() == MOST_REGIONS {
+                        regions.remove(0);
+                    }
+                    regions.push(region);
+                }
+                None => files.history.insert(page.path.clone(), vec![region], MOST_HISTORY),
+            }
+            if let Some(stamp) = stamp {
+                files.stamps.insert(page.path.clone(), stamp, MOST_STAMPS);
+                files.shown.insert(page, (stamp, 0), MOST_DEDUPE);
+            }
+        });
+    }
+
+    /// What to tell the model if the file is no longer what this task read.
+    pub(crate) fn staleness(&self, task: &TaskId, path: &Path) -> Option<String> {
+        let known = self.task(task, |files| files.stamps.get(path).copied())?;
+        let now = Stamp::of(path);
+        if now == Some(known) {
+            return None;
+        }
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let sibling = writers.get_mut(path).filter(|(writer, left)| writer != task && *left == now);
+        Some(match sibling {
+            Some((writer, _)) => format!(
+                "{} was changed by task {writer} after you read it; read it again before you go on",
+                path.display()
+            ),
+            None => format!(
+                "{} changed on disk since you read it; read it again before you go on",
+                path.display()
+            ),
+        })
+    }
+
+    /// This task wrote (or removed) the file: what it knew of its pages no longer holds.
+    pub(crate) fn was_written(&self, task: &TaskId, path: &Path) {
+        let stamp = Stamp::of(path);
+        self.task(task, |files| {
+            files.shown.retain(|page| page.path != path);
+            match stamp {
+                Some(stamp) => files.stamps.insert(path.to_owned(), stamp, MOST_STAMPS),
+                None => files.stamps.retain(|other| other != path),
+            }
+            if files.failing.as_ref().is_some_and(|(failing, _)| failing == path) {
+                files.failing = None;
+            }
+        });
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.insert(path.to_owned(), (task.clone(), stamp), MOST_WRITERS);
+    }
+
+    /// A patch did not find its place; how often in a row on this file, this time included.
+    pub(crate) fn patch_failed(&self, task: &TaskId, path: &Path) -> u32 {
+        self.task(task, |files| {
+            let count = match files.failing.take() {
+                Some((failing, count)) if failing == path => count.saturating_add(1),
+                _ => 1,
+            };
+            files.failing = Some((path.to_owned(), count));
+            count
+        })
+    }
+
+    /// Every file the task read, with the pages it saw, oldest first: what a summary of the conversation names.
+    pub fn history(&self, task: &TaskId) -> Vec<(PathBuf, Vec<(usize, usize)>)> {
+        self.task(task, |files| {
+            let history = &files.history;
+            history
+                .order
+                .iter()
+                .filter_map(|path| Some((path.clone(), history.map.get(path)?.clone())))
+                .collect()
+        })
+    }
+
+    /// Runs `work` while no other writer of these files runs.
+    pub(crate) fn exclusively<T>(&self, paths: &[PathBuf], work: impl FnOnce() -> T) -> T {
+        let mut paths: Vec<&PathBuf> = paths.iter().collect();
+        // Always in one order, or two writers of two files would wait for each other.
+        paths.sort();
+        paths.dedup();
+        let locks: Vec<Arc<Mutex<()>>> = {
+            let mut known = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            paths.iter().map(|path| known.entry((*path).clone()).or_default().clone()).collect()
+        };
+        let held: Vec<MutexGuard<'_, ()>> =
+            locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let result = work();
+        drop(held);
+        drop(locks);
+        let mut known = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, lock| Arc::strong_count(lock) > 1);
+        result
+    }
+
+    /// What happened around the tools.
+    pub(crate) fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        match occasion {
+            Occasion::Calling("read_file" | "search_files") | Occasion::Resumed(_) => {}
+            Occasion::Calling(_) => self.task(task, |files| {
+                files.last = None;
+                files.shown.each(|(_, repeats)| *repeats = 0);
+            }),
+            // What was shown is gone from before the model: it must be able to read it again.
+            Occasion::Compressed => self.task(task, |files| {
+                files.last = None;
+                files.shown = Bounded::default();
+            }),
+            Occasion::Ended => {
+                self.tasks.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != task);
+            }
+        }
+    }
+}
+
+/// A map that forgets its oldest entries.
+#[derive(Debug)]
+struct Bounded<K, V> {
+    map: HashMap<K, V>,
+    order: VecDeque<K>,
+}
+
+impl<K, V> Default for Bounded<K, V> {
+    fn default() -> Self {
+        Self { map: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Eq + Hash + Clone, V> Bounded<K, V> {
+    fn get<Q: ?Sized + Eq + Hash>(&self, key: &Q) -> Option<&V>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.map.get(key)
+    }
+
+    fn get_mut<Q: ?Sized + Eq + Hash>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.map.get_mut(key)
+    }
+
+    fn insert(&mut self, key: K, value: V, most: usize) {
+        if self.map.insert(key.clone(), value).is_none() {
+            self.order.push_back(key);
+        }
+        while self.map.len() > most {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.map.remove(&oldest);
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+        self.map.retain(|key, _| keep(key));
+        self.order.retain(keep);
+    }
+
+    fn each(&mut self, change: impl FnMut(&mut V)) {
+        self.map.values_mut().for_each(change);
+    }
+}

@@ -1,0 +1,132 @@
+//! `memory`: what the agent notes down for later sessions. The files and their rules are `hermes-knowledge`'s.
+
+use hermes_knowledge::{Change, Kept, Memory, Refusal, Target};
+use hermes_types::{
+    BoxFuture, Call, Manner, Outcome, OutcomeStatus, Provenance, Tool, ToolContext, ToolSpec, Work,
+};
+use serde_json::{Map, Value, json};
+
+use crate::argument::spec;
+
+/// The tool. Each file is there only when remembering of its kind is on.
+#[derive(Debug)]
+pub struct MemoryTool {
+    spec: ToolSpec,
+    notes: Option<Memory>,
+    profile: Option<Memory>,
+}
+
+impl MemoryTool {
+    pub fn new(notes: Option<Memory>, profile: Option<Memory>) -> Self {
+        let spec = spec("memory", include_str!("texts/memory.md"), include_str!("texts/memory.json"));
+        Self { spec, notes, profile }
+    }
+
+    fn answer(&self, arguments: &Map<String, Value>) -> Outcome {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let target = match arguments.get("target") {
+            None | Some(Value::Null) => Target::Memory,
+            Some(Value::String(name)) if name.is_empty() => Target::Memory,
+            Some(given) => {
+                let name = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
+                match Target::parse(&name) {
+                    Some(target) => target,
+                    None => {
+                        return refused(&format!("Invalid target '{name}'. Use 'memory' or 'user'."));
+                    }
+                }
+            }
+        };
+        let store = match target {
+            Target::Memory => &self.notes,
+            Target::User => &self.profile,
+        };
+        let Some(memory) = store else {
+            return refused(
+                "Memory is not available. It is turned off in config.yaml (memory.memory_enabled, memory.user_profile_enabled).",
+            );
+        };
+        if let Some(Value::Array(operations)) = arguments.get("operations") {
+            return match operations.iter().map(change_of).collect::<Result<Vec<Change>, String>>() {
+                Ok(changes) => told(target, memory.apply_all(target, &changes)),
+                Err(words) => refused(&words),
+            };
+        }
+        let action = text("action");
+        if action == "read" {
+            return told(target, Ok(memory.look(target)));
+        }
+        match change(&action, text("content"), text("old_text")) {
+            Some(change) => told(target, memory.apply(target, &change)),
+            None => refused(&format!("Unknown action '{action}'. Use add, replace or remove.")),
+        }
+    }
+}
+
+impl Tool for MemoryTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.answer(&call.arguments) })
+    }
+
+    fn manner(&self, _: &Map<String, Value>) -> Manner {
+        Manner { work: Work::Housekeeping, ..Manner::default() }
+    }
+}
+
+fn change(action: &str, content: String, old_text: String) -> Option<Change> {
+    match action {
+        "add" => Some(Change::Add { content }),
+        "replace" => Some(Change::Replace { old_text, content }),
+        "remove" => Some(Change::Remove { old_text }),
+        _ => None,
+    }
+}
+
+fn change_of(operation: &Value) -> Result<Change, String> {
+    let text = |name: &str| operation.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let action = text("action");
+    change(&action, text("content"), text("old_text"))
+        .ok_or_else(|| format!("Unknown action '{action}'. Use add, replace or remove."))
+}
+
+fn told(target: Target, result: Result<Kept, Refusal>) -> Outcome {
+    match result {
+        Ok(kept) => {
+            let mut answer = json!({
+                "success": true,
+                "target": target.as_str(),
+                "entries": kept.entries,
+                "usage": kept.usage,
+                "entry_count": kept.entries.len(),
+            });
+            if !kept.message.is_empty() {
+                answer["message"] = json!(kept.message);
+            }
+            Outcome::done(answer.to_string())
+        }
+        Err(refusal) => {
+            let mut answer = json!({"success": false, "error": refusal.to_string()});
+            match refusal {
+                Refusal::Full { entries, usage, .. } => {
+                    answer["current_entries"] = json!(entries);
+                    answer["usage"] = json!(usage);
+                }
+                Refusal::Ambiguous { previews, .. } => answer["matches"] = json!(previews),
+                _ => {}
+            }
+            failed(&answer)
+        }
+    }
+}
+
+fn refused(words: &str) -> Outcome {
+    failed(&json!({"success": false, "error": words}))
+}
+
+fn failed(answer: &Value) -> Outcome {
+    Outcome { content: answer.to_string(), status: OutcomeStatus::Failed, provenance: Provenance::Tool }
+}

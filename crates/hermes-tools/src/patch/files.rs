@@ -1,0 +1,211 @@
+//! A patch over several files: everything is tried in memory first, then written.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hermes_text::{PatchOp, apply_hunks, parse_patch, unified_diff};
+use hermes_types::Call;
+
+use super::passage::refuse;
+use super::{Changes, Failure};
+use crate::argument::text;
+use crate::file::store::{self, Form};
+use crate::file::{BURIES_SECRET, Files, real_path};
+
+pub(super) fn apply(files: &Files, call: &Call) -> Result<Changes, Failure> {
+    let patch = text(&call.arguments, "patch").ok_or_else(|| "patch content required".to_owned())?;
+    let ops = parse_patch(patch)
+        .map_err(|error| format!("Patch validation failed (no files were modified): {error}"))?;
+    let mut plan = Plan { files, call, contents: HashMap::new() };
+    let paths: Vec<PathBuf> = ops.iter().flat_map(PatchOp::paths).map(|given| plan.place(given)).collect();
+    files.state.exclusively(&paths, || {
+        let (steps, problems) = plan.validate(&ops);
+        if !problems.is_empty() {
+            let mut error = "Patch validation failed (no files were modified):".to_owned();
+            for problem in problems {
+                let _ = write!(error, "\n- {problem}");
+            }
+            let hint = error.contains("Could not find").then(|| {
+                "Read the lines with read_file, or find them with search_files, and quote them as they are.".to_owned()
+            });
+            return Err(Failure { error, hint, ..Failure::default() });
+        }
+        perform(files, call, steps)
+    })
+}
+
+/// One step, with all that is needed to take it.
+enum Step {
+    Write { given: String, path: PathBuf, before: Option<String>, after: String, form: Form },
+    Delete { given: String, path: PathBuf, before: String },
+    Move { from: String, to: String, source: PathBuf, target: PathBuf },
+}
+
+/// The files as they will be after the steps so far.
+struct Plan<'a> {
+    files: &'a Files,
+    call: &'a Call,
+    /// `None` is a file that will be gone.
+    contents: HashMap<PathBuf, Option<(String, Form)>>,
+}
+
+impl Plan<'_> {
+    fn place(&self, given: &str) -> PathBuf {
+        real_path(&self.files.resolve(self.call, given))
+    }
+
+    /// The name itself, where it lies: a link that is deleted or moved is the link, not what it leads to.
+    fn name(&self, given: &str) -> PathBuf {
+        let path = self.files.resolve(self.call, given);
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => real_path(parent).join(name),
+            _ => path,
+        }
+    }
+
+    fn validate(&mut self, ops: &[PatchOp]) -> (Vec<Step>, Vec<String>) {
+        let (mut steps, mut problems) = (Vec::new(), Vec::new());
+        for op in ops {
+            match self.step(op) {
+                Ok(step) => steps.push(step),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        (steps, problems)
+    }
+
+    fn step(&mut self, op: &PatchOp) -> Result<Step, String> {
+        for given in op.paths() {
+            refuse(self.files, given, &self.files.resolve(self.call, given))
+                .map_err(|failure| failure.error)?;
+        }
+        match op {
+            PatchOp::Update { path: given, hunks } => {
+                let path = self.place(given);
+                let (before, form) = self.read(given, &path)?;
+                let after = apply_hunks(&before, hunks).map_err(|error| format!("{given}: {error}"))?;
+                if self.files.buries_secret(&before, &after) {
+                    return Err(format!("{given}: {BURIES_SECRET}"));
+                }
+                self.contents.insert(path.clone(), Some((after.clone(), form)));
+                Ok(Step::Write { given: given.clone(), path, before: Some(before), after, form })
+            }
+            PatchOp::Add { path: given, content } => {
+                let path = self.place(given);
+                let existing = self.read(given, &path).ok();
+                if existing.is_none() && path.exists() && !self.contents.contains_key(&path) {
+                    return Err(format!("{given}: exists and is not text"));
+                }
+                let (before, form) =
+                    existing.map_or((None, Form::default()), |(text, form)| (Some(text), form));
+                self.contents.insert(path.clone(), Some((content.clone(), form)));
+                Ok(Step::Write { given: given.clone(), path, before, after: content.clone(), form })
+            }
+            PatchOp::Delete { path: given } => {
+                let path = self.name(given);
+                if !self.exists(&path) || path.is_dir() {
+                    return Err(format!("{given}: no such file to delete"));
+                }
+                let before = self.read(given, &path).map(|(text, _)| text).unwrap_or_default();
+                self.contents.insert(path.clone(), None);
+                Ok(Step::Delete { given: given.clone(), path, before })
+            }
+            PatchOp::Move { from, to } => {
+                let (source, target) = (self.name(from), self.name(to));
+                if !self.exists(&source) {
+                    return Err(format!("{from}: no such file to move"));
+                }
+                if self.exists(&target) {
+                    return Err(format!("{to}: exists already; a move does not overwrite"));
+                }
+                let content = self.read(from, &source).ok();
+                self.contents.insert(source.clone(), None);
+                if let Some(content) = content {
+                    self.contents.insert(target.clone(), Some(content));
+                }
+                Ok(Step::Move { from: from.clone(), to: to.clone(), source, target })
+            }
+        }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.contents.get(path).map_or_else(|| path.symlink_metadata().is_ok(), Option::is_some)
+    }
+
+    fn read(&self, given: &str, path: &Path) -> Result<(String, Form), String> {
+        match self.contents.get(path) {
+            Some(Some(known)) => Ok(known.clone()),
+            Some(None) => Err(format!("{given}: deleted or moved earlier in this patch")),
+            None => store::read_text(path).map_err(|error| format!("Failed to read file: {given} ({error})")),
+        }
+    }
+}
+
+fn perform(files: &Files, call: &Call, steps: Vec<Step>) -> Result<Changes, Failure> {
+    let mut done = Changes::default();
+    let mut diffs: Vec<String> = Vec::new();
+    for step in steps {
+        let result = take(files, call, step, &mut done, &mut diffs);
+        if let Err(problem) = result {
+            done.diff = diffs.join("\n");
+            let error =
+                format!("Apply phase failed: {problem}. Changes listed here were made; read the files again");
+            return Err(Failure { error, hint: None, done: Box::new(done) });
+        }
+    }
+    done.diff = diffs.join("\n");
+    Ok(done)
+}
+
+fn take(
+    files: &Files,
+    call: &Call,
+    step: Step,
+    done: &mut Changes,
+    diffs: &mut Vec<String>,
+) -> Result<(), String> {
+    match step {
+        Step::Write { given, path, before, after, form } => {
+            done.warning = done.warning.take().or_else(|| files.state.staleness(&call.task, &path));
+            files.checkpoint(call, &path);
+            store::make_parents(&path)
+                .and_then(|()| store::replace(&path, &form.dress(&after)))
+                .map_err(|error| format!("{given}: {error}"))?;
+            files.state.was_written(&call.task, &path);
+            let from = if before.is_some() { format!("a/{given}") } else { "/dev/null".to_owned() };
+            diffs.push(unified_diff(
+                before.as_deref().unwrap_or_default(),
+                &after,
+                &from,
+                &format!("b/{given}"),
+            ));
+            let list = if before.is_some() { &mut done.modified } else { &mut done.created };
+            if !list.contains(&given) {
+                list.push(given.clone());
+            }
+            done.written.retain(|(other, ..)| *other != given);
+            done.written.push((given, path, after));
+        }
+        Step::Delete { given, path, before } => {
+            files.checkpoint(call, &path);
+            fs::remove_file(&path).map_err(|error| format!("{given}: {error}"))?;
+            files.state.was_written(&call.task, &path);
+            diffs.push(unified_diff(&before, "", &format!("a/{given}"), "/dev/null"));
+            done.written.retain(|(other, ..)| *other != given);
+            done.deleted.push(given);
+        }
+        Step::Move { from, to, source, target } => {
+            files.checkpoint(call, &source);
+            store::make_parents(&target)
+                .and_then(|()| fs::rename(&source, &target))
+                .map_err(|error| format!("{from} -> {to}: {error}"))?;
+            files.state.was_written(&call.task, &source);
+            files.state.was_written(&call.task, &target);
+            diffs.push(format!("# moved {from} -> {to}\n"));
+            done.modified.push(format!("{from} -> {to}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `patch`: a passage replaced in one file, or a patch over several.
+//!
+//! Holds the two modes' common end: the check of what was written and the shape of the answer. How passages are found
+//! is `hermes-text`'s. Invariant: a patch that does not fit changes no file.
+
+mod files;
+mod passage;
+
+use std::path::PathBuf;
+
+use hermes_types::{BoxFuture, Call, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec};
+use serde_json::{Map, Value, json};
+
+use crate::answer;
+use crate::argument::{spec, text};
+use crate::file::Files;
+use crate::file::lint::lint;
+use crate::off_thread::off_thread;
+use crate::write_file::path_manner;
+
+/// The tool.
+#[expect(missing_debug_implementations, reason = "it holds a port")]
+pub struct Patch {
+    spec: ToolSpec,
+    files: Files,
+}
+
+/// What a patch did, before the changed files are checked.
+#[derive(Debug, Default)]
+struct Changes {
+    diff: String,
+    modified: Vec<String>,
+    created: Vec<String>,
+    deleted: Vec<String>,
+    warning: Option<String>,
+    /// Files to check: the path as given, where it is, what it holds now.
+    written: Vec<(String, PathBuf, String)>,
+}
+
+/// Why a patch did nothing, or not all.
+#[derive(Debug, Default)]
+struct Failure {
+    error: String,
+    hint: Option<String>,
+    /// What was changed nevertheless.
+    done: Box<Changes>,
+}
+
+impl From<String> for Failure {
+    fn from(error: String) -> Self {
+        Self { error, ..Self::default() }
+    }
+}
+
+impl Patch {
+    pub fn new(files: Files) -> Self {
+        let spec = spec("patch", include_str!("../texts/patch.md"), include_str!("../texts/patch.json"));
+        Self { spec, files }
+    }
+}
+
+impl Tool for Patch {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let (files, given) = (self.files.clone(), call.clone());
+            let mode = mode(&call.arguments).to_owned();
+            let work = move || match mode.as_str() {
+                "replace" => passage::replace(&files, &given),
+                "patch" => files::apply(&files, &given),
+                other => Err(Failure::from(format!("Unknown mode: {other}"))),
+            };
+            match off_thread("patch", work).await {
+                Ok(Ok(changes)) => self.report(&call.arguments, changes, &context).await,
+                Ok(Err(failure)) => failed(&self.files, failure),
+                Err(outcome) => outcome,
+            }
+        })
+    }
+
+    fn manner(&self, arguments: &Map<String, Value>) -> Manner {
+        // A patch names its files inside its text; `path` says nothing about them.
+        if mode(arguments) == "patch" { Manner::default() } else { path_manner(arguments) }
+    }
+
+    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        self.files.notice(task, occasion);
+    }
+}
+
+impl Patch {
+    async fn report(
+        &self,
+        arguments: &Map<String, Value>,
+        changes: Changes,
+        context: &ToolContext<'_>,
+    ) -> Outcome {
+        let mut checks = Map::new();
+        for (given, path, content) in &changes.written {
+            let found = lint(path, content, self.files.linter.as_deref(), context.cancel).await;
+            checks.insert(given.clone(), found.to_json());
+        }
+        let mut result = Map::new();
+        result.insert("success".to_owned(), json!(true));
+        describe(&self.files, &mut result, changes);
+        if mode(arguments) == "patch" {
+            if !checks.is_empty() {
+                result.insert("lint".to_owned(), Value::Object(checks));
+            }
+        } else if let Some((_, only)) = checks.into_iter().next() {
+            result.insert("lint".to_owned(), only);
+        }
+        answer::done(&Value::Object(result))
+    }
+}
+
+/// The mode that is named; without a name, the one whose arguments are there.
+fn mode(arguments: &Map<String, Value>) -> &str {
+    let meant = if text(arguments, "patch").is_some() && text(arguments, "path").is_none() {
+        "patch"
+    } else {
+        "replace"
+    };
+    text(arguments, "mode").unwrap_or(meant)
+}
+
+fn describe(files: &Files, result: &mut Map<String, Value>, changes: Changes) {
+    if !changes.diff.is_empty() {
+        result.insert("diff".to_owned(), json!(files.masked(changes.diff)));
+    }
+    for (name, paths) in [
+        ("files_modified", changes.modified),
+        ("files_created", changes.created),
+        ("files_deleted", changes.deleted),
+    ] {
+        if !paths.is_empty() {
+            result.insert(name.to_owned(), json!(paths));
+        }
+    }
+    if let Some(warning) = changes.warning {
+        result.insert("_warning".to_owned(), json!(warning));
+    }
+}
+
+fn failed(files: &Files, failure: Failure) -> Outcome {
+    let mut result = Map::new();
+    result.insert("success".to_owned(), json!(false));
+    describe(files, &mut result, *failure.done);
+    result.insert("error".to_owned(), json!(files.masked(failure.error)));
+    if let Some(hint) = failure.hint {
+        result.insert("_hint".to_owned(), json!(hint));
+    }
+    answer::failed(&Value::Object(result))
+}

@@ -1,0 +1,88 @@
+//! Replacing one passage of one file.
+
+use std::path::Path;
+
+use hermes_text::{FuzzyError, Occurrences, fuzzy_replace, similar_passages, unified_diff};
+use hermes_types::Call;
+use serde_json::Value;
+
+use super::{Changes, Failure};
+use crate::argument::{any_text, text};
+use crate::file::store;
+use crate::file::{BURIES_SECRET, Files, real_path};
+
+/// So many failures on one file in a row, and the model is told to stop.
+const ENOUGH: u32 = 3;
+
+pub(super) fn replace(files: &Files, call: &Call) -> Result<Changes, Failure> {
+    let given = text(&call.arguments, "path").ok_or_else(|| "path required".to_owned())?;
+    let (Some(old), Some(new)) =
+        (any_text(&call.arguments, "old_string"), any_text(&call.arguments, "new_string"))
+    else {
+        return Err("old_string and new_string required".to_owned().into());
+    };
+    let occurrences = match call.arguments.get("replace_all") {
+        Some(Value::Bool(true)) => Occurrences::All,
+        _ => Occurrences::One,
+    };
+    let path = files.resolve(call, given);
+    refuse(files, given, &path)?;
+    let real = real_path(&path);
+    files.state.exclusively(std::slice::from_ref(&real), || {
+        let warning = files.state.staleness(&call.task, &real);
+        let (before, form) =
+            store::read_text(&real).map_err(|error| format!("Failed to read file: {given} ({error})"))?;
+        let (old, new) = (form.undress(old), form.undress(new));
+        let replaced = fuzzy_replace(&before, &old, &new, occurrences)
+            .map_err(|error| no_match(files, call, &real, &before, &old, &error))?;
+        if files.buries_secret(&before, &replaced.text) {
+            return Err(format!("{given} was not changed: {BURIES_SECRET}").into());
+        }
+        files.checkpoint(call, &real);
+        store::replace(&real, &form.dress(&replaced.text))
+            .map_err(|error| format!("Failed to write {given}: {error}; nothing was changed"))?;
+        files.state.was_written(&call.task, &real);
+        match store::read_text(&real) {
+            Ok((after, _)) if after == form.undress(&replaced.text) => {}
+            _ => {
+                let words = format!(
+                    "Post-write verification failed for {given}: the file does not hold what was written; read it again"
+                );
+                return Err(words.into());
+            }
+        }
+        Ok(Changes {
+            diff: unified_diff(&before, &replaced.text, &format!("a/{given}"), &format!("b/{given}")),
+            modified: vec![given.to_owned()],
+            warning,
+            written: vec![(given.to_owned(), real.clone(), replaced.text)],
+            ..Changes::default()
+        })
+    })
+}
+
+/// A change must be allowed, and its diff must not show what must not be read.
+pub(super) fn refuse(files: &Files, given: &str, path: &Path) -> Result<(), Failure> {
+    if let Some(reason) = files.refuse_write(given, path) {
+        return Err(reason.into());
+    }
+    files.guard.refuse(path).map_or(Ok(()), |refusal| Err(refusal.to_string().into()))
+}
+
+fn no_match(files: &Files, call: &Call, path: &Path, before: &str, old: &str, error: &FuzzyError) -> Failure {
+    let mut words = error.to_string();
+    if *error != FuzzyError::NotFound {
+        return words.into();
+    }
+    let alike = similar_passages(before, old);
+    if !alike.is_empty() {
+        words.push_str("\n\nDid you mean one of these?\n");
+        words.push_str(&alike.join("\n---\n"));
+    }
+    let hint = if files.state.patch_failed(&call.task, path) >= ENOUGH {
+        "Stop retrying this patch: read the file again first, then patch from its current text or rewrite it with write_file."
+    } else {
+        "Read the lines with read_file, or find them with search_files, and quote them as they are."
+    };
+    Failure { error: words, hint: Some(hint.to_owned()), ..Failure::default() }
+}

@@ -1,0 +1,214 @@
+//! Which tools there are, which toolset each belongs to, and whether it can be used here.
+//!
+//! Invariant: tools come sorted by name, so the same choice always makes the same prompt; a tool handed out takes its
+//! arguments in whatever kinds a model writes them.
+
+mod coerce;
+mod coerced;
+mod select;
+mod toolset;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use hermes_types::Tool;
+
+use crate::file::{FileGuard, Files};
+use crate::patch::Patch;
+use crate::read_file::ReadFile;
+use crate::search_files::SearchFiles;
+use crate::write_file::WriteFile;
+use coerced::Coerced;
+use toolset::{Owned, resolve};
+
+pub use coerce::coerce;
+pub use select::{Selected, Selection};
+pub use toolset::{Resolved, toolset_names};
+
+/// Whether a tool can be used now.
+pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The tools of a program, or of one session of it.
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "it only holds ports")]
+pub struct Registry {
+    /// In the order they were registered, which is the order people see them in.
+    entries: Vec<Entry>,
+    /// The same, sorted by name, which is the order the model sees them in.
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    tool: Arc<dyn Tool>,
+    toolset: String,
+    check: Option<Check>,
+}
+
+/// A tool as a list for people shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolListing {
+    pub name: String,
+    pub toolset: String,
+    /// The first sentence of its description.
+    pub summary: String,
+    pub availability: Availability,
+}
+
+/// A toolset as a list for people shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolsetListing {
+    pub name: String,
+    /// Its tools that are registered.
+    pub tools: Vec<String>,
+    pub availability: Availability,
+}
+
+/// Whether something can be used now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    Available,
+    Unavailable,
+}
+
+impl Registry {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The file tools, working in the guard's folder.
+    pub fn built_in(guard: &FileGuard) -> Self {
+        Self::file_tools(&Files::from(guard.clone()))
+    }
+
+    /// The four file tools, sharing what they know.
+    pub fn file_tools(files: &Files) -> Self {
+        let mut registry = Self::new();
+        registry.register("file", Arc::new(ReadFile::new(files.clone())), None);
+        registry.register("file", Arc::new(WriteFile::new(files.clone())), None);
+        registry.register("file", Arc::new(Patch::new(files.clone())), None);
+        registry.register("file", Arc::new(SearchFiles::new(files.clone())), None);
+        registry
+    }
+
+    /// Adds a tool. One of the same name is replaced in its place.
+    pub fn register(&mut self, toolset: &str, tool: Arc<dyn Tool>, check: Option<Check>) {
+        let tool: Arc<dyn Tool> = Arc::new(Coerced::new(tool));
+        let name = tool.spec().name.clone();
+        let entry = Entry { tool: tool.clone(), toolset: toolset.to_owned(), check };
+        match self.entries.iter_mut().find(|known| known.tool.spec().name == name) {
+            Some(known) => {
+                if known.toolset != toolset {
+                    tracing::warn!(tool = %name, from = %known.toolset, to = %toolset, "a tool was taken over by another toolset");
+                }
+                *known = entry;
+            }
+            None => self.entries.push(entry),
+        }
+        match self.tools.binary_search_by(|known| known.spec().name.cmp(&name)) {
+            Ok(at) => self.tools[at] = tool,
+            Err(at) => self.tools.insert(at, tool),
+        }
+    }
+
+    /// Sorted by name.
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.tools
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.spec().name == name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.spec().name.as_str())
+    }
+
+    /// What a list of toolset names comes to here, registered or not.
+    pub fn resolve(&self, names: &[String]) -> Resolved {
+        resolve(names.iter().map(String::as_str), &self.owned())
+    }
+
+    /// Every tool, for people.
+    pub fn list_tools(&self) -> Vec<ToolListing> {
+        let list = self.entries.iter().map(|entry| ToolListing {
+            name: entry.tool.spec().name.clone(),
+            toolset: entry.toolset.clone(),
+            summary: first_sentence(&entry.tool.spec().description),
+            availability: entry.availability(),
+        });
+        list.collect()
+    }
+
+    /// Every toolset with registered tools, for people. The first tool that brings a check decides for its set.
+    pub fn list_toolsets(&self) -> Vec<ToolsetListing> {
+        let mut names: Vec<String> = toolset_names().map(str::to_owned).collect();
+        for entry in &self.entries {
+            if !names.contains(&entry.toolset) {
+                names.push(entry.toolset.clone());
+            }
+        }
+        let owned = self.owned();
+        let listing = names.into_iter().filter_map(|name| {
+            let wanted = resolve([name.as_str()], &owned).tools;
+            let tools: Vec<String> =
+                self.names().filter(|tool| wanted.contains(*tool)).map(str::to_owned).collect();
+            let check = self.entries.iter().find(|entry| entry.toolset == name && entry.check.is_some());
+            let availability = check.map_or(Availability::Available, Entry::availability);
+            (!tools.is_empty()).then_some(ToolsetListing { name, tools, availability })
+        });
+        listing.collect()
+    }
+
+    fn owned(&self) -> Owned {
+        let mut owned = Owned::new();
+        for entry in &self.entries {
+            owned.entry(entry.toolset.clone()).or_default().insert(entry.tool.spec().name.clone());
+        }
+        owned
+    }
+
+    /// Those of the wanted tools that can be used. A check shared by several tools is asked once.
+    fn available(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let mut asked: Vec<(Check, Availability)> = Vec::new();
+        let mut availability = |entry: &Entry| {
+            let Some(check) = &entry.check else { return Availability::Available };
+            if let Some((_, known)) = asked.iter().find(|(known, _)| Arc::ptr_eq(known, check)) {
+                return *known;
+            }
+            let found = entry.availability();
+            asked.push((check.clone(), found));
+            found
+        };
+        let entries: Vec<Entry> = self
+            .entries
+            .iter()
+            .filter(|entry| wanted(&entry.tool.spec().name) && availability(entry) == Availability::Available)
+            .cloned()
+            .collect();
+        let kept: BTreeSet<&str> = entries.iter().map(|entry| entry.tool.spec().name.as_str()).collect();
+        let tools =
+            self.tools.iter().filter(|tool| kept.contains(tool.spec().name.as_str())).cloned().collect();
+        Self { entries, tools }
+    }
+}
+
+impl Entry {
+    /// A check that fails counts as no.
+    fn availability(&self) -> Availability {
+        let yes = self
+            .check
+            .as_ref()
+            .is_none_or(|check| catch_unwind(AssertUnwindSafe(|| check())).unwrap_or(false));
+        if yes { Availability::Available } else { Availability::Unavailable }
+    }
+}
+
+fn first_sentence(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => text,
+    }
+}

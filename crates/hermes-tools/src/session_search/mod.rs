@@ -1,0 +1,243 @@
+//! `session_search`: earlier conversations, found by their words, or the newest, or one of them read.
+//!
+//! Holds the shapes of its answers. Finding is the store's; summaries are a side model's, and without one the words
+//! themselves are shown. Invariant: the running conversation, its ancestors and its children are never found.
+
+mod reading;
+mod summary;
+mod transcript;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use hermes_store::{SearchHit, SearchScope, SessionFilter, Store};
+use hermes_text::SearchQuery;
+use hermes_types::{
+    Beside, BoxFuture, Call, CivilTime, Clock, Manner, Outcome, SessionId, SideModel, Timestamp, Tool,
+    ToolContext, ToolSpec, Work,
+};
+use serde_json::{Map, Value, json};
+
+use crate::answer;
+use crate::argument::{number, spec, text};
+
+const DEFAULT_LIMIT: usize = 3;
+const MOST_LIMIT: usize = 5;
+/// Messages looked at to find that many conversations.
+const HITS: usize = 50;
+/// Conversations looked at to find the newest that are not this one's.
+const RECENT: usize = 50;
+
+/// Turns a time into the user's time of day.
+pub type LocalTime = fn(Timestamp) -> CivilTime;
+
+/// The tool.
+#[expect(missing_debug_implementations, reason = "it holds a port")]
+pub struct SessionSearch {
+    spec: ToolSpec,
+    store: Option<Store>,
+    clock: Arc<dyn Clock>,
+    local: LocalTime,
+    side: Option<SideModel>,
+}
+
+impl SessionSearch {
+    /// Without a store the tool only says that there is none.
+    pub fn new(store: Option<Store>, clock: Arc<dyn Clock>, local: LocalTime) -> Self {
+        let spec = spec(
+            "session_search",
+            include_str!("../texts/session_search.md"),
+            include_str!("../texts/session_search.json"),
+        );
+        Self { spec, store, clock, local, side: None }
+    }
+
+    /// Lets a model write the summaries.
+    #[must_use]
+    pub fn with_summaries(self, side: SideModel) -> Self {
+        Self { side: Some(side), ..self }
+    }
+
+    async fn answer(&self, call: &Call, context: &ToolContext<'_>) -> Result<Value, Failure> {
+        let store =
+            self.store.as_ref().ok_or_else(|| Failure("Session database not available.".to_owned()))?;
+        let arguments = &call.arguments;
+        if let Some(id) = text(arguments, "session_id") {
+            return reading::read(store, id, arguments, self.local).await;
+        }
+        let limit = number(arguments, "limit", DEFAULT_LIMIT, 1..=MOST_LIMIT);
+        let lineage = store.lineage(&call.session).await?;
+        match text(arguments, "query") {
+            None => self.recent(store, &lineage, limit).await,
+            Some(query) => self.find(store, &lineage, query, arguments, limit, context).await,
+        }
+    }
+
+    async fn recent(
+        &self,
+        store: &Store,
+        lineage: &HashSet<SessionId>,
+        limit: usize,
+    ) -> Result<Value, Failure> {
+        let sessions = store.list_sessions(SessionFilter::default(), RECENT + lineage.len()).await?;
+        let others =
+            sessions.into_iter().filter(|found| found.parent.is_none() && !lineage.contains(&found.id));
+        let results: Vec<Value> = others
+            .take(limit)
+            .map(|found| {
+                json!({
+                    "session_id": found.id.as_str(),
+                    "title": found.title,
+                    "source": found.source,
+                    "started_at": (self.local)(found.started_at).to_string(),
+                    "last_active": (self.local)(found.last_active).to_string(),
+                    "message_count": found.message_count,
+                    "preview": found.preview,
+                })
+            })
+            .collect();
+        let count = results.len();
+        let message =
+            format!("The {count} newest conversations. Search with a query, or read one by its session_id.");
+        Ok(json!({"success": true, "mode": "recent", "results": results, "count": count, "message": message}))
+    }
+
+    async fn find(
+        &self,
+        store: &Store,
+        lineage: &HashSet<SessionId>,
+        query: &str,
+        arguments: &Map<String, Value>,
+        limit: usize,
+        context: &ToolContext<'_>,
+    ) -> Result<Value, Failure> {
+        let roles = text(arguments, "role_filter").unwrap_or_default();
+        let roles = roles.split(',').map(|role| role.trim().to_lowercase()).filter(|role| !role.is_empty());
+        let within = SearchScope {
+            exclude_sources: vec!["tool".to_owned()],
+            roles: roles.collect(),
+            limit: HITS,
+            ..SearchScope::default()
+        };
+        let Some(words) = SearchQuery::sanitise(query) else { return Ok(nothing(query)) };
+        let hits = store.search(words.clone(), within).await?.hits;
+        let mut chosen: Vec<(SessionId, SearchHit)> = Vec::new();
+        for hit in hits {
+            if chosen.len() == limit {
+                break;
+            }
+            let root = store.lineage_root(&hit.session_id).await?;
+            let seen = chosen.iter().any(|(known, _)| *known == root);
+            if !seen && !lineage.contains(&root) && !lineage.contains(&hit.session_id) {
+                chosen.push((root, hit));
+            }
+        }
+        if chosen.is_empty() {
+            return Ok(nothing(query));
+        }
+        let found = chosen.iter().map(|(root, hit)| self.describe(store, root, hit, query, &words, context));
+        let results: Vec<Value> = join_all(found).await;
+        let count = results.len();
+        Ok(
+            json!({"success": true, "query": query, "results": results, "count": count, "sessions_searched": count}),
+        )
+    }
+
+    /// One conversation that was found. It is never left out, whatever else fails.
+    async fn describe(
+        &self,
+        store: &Store,
+        root: &SessionId,
+        hit: &SearchHit,
+        query: &str,
+        words: &SearchQuery,
+        context: &ToolContext<'_>,
+    ) -> Value {
+        let session = store.session(root).await.ok().flatten();
+        let messages = store.transcript(&hit.session_id).await.unwrap_or_default();
+        let text = transcript::render(&messages);
+        let text = transcript::around(&text, words.words(), transcript::MOST_CHARS);
+        let mut result = json!({
+            "session_id": root.as_str(),
+            "when": long_date((self.local)(session.as_ref().map_or(hit.session_started, |row| row.started_at))),
+            "source": session.as_ref().map_or(&hit.source, |row| &row.source),
+            "model": session.as_ref().map_or(&hit.model, |row| &row.model),
+        });
+        let Some(object) = result.as_object_mut() else { return result };
+        let summary = match &self.side {
+            Some(side) => summary::summarise(side, self.clock.as_ref(), query, &text, context).await,
+            None => None,
+        };
+        if summary.is_none() {
+            object.insert("snippet".to_owned(), json!(transcript::masked(&hit.snippet)));
+            object.insert("match_message_id".to_owned(), json!(hit.id.0));
+            if hit.session_id != *root {
+                object.insert("match_session_id".to_owned(), json!(hit.session_id.as_str()));
+            }
+        }
+        object.insert("summary".to_owned(), json!(summary.unwrap_or_else(|| transcript::raw_preview(&text))));
+        result
+    }
+}
+
+impl Tool for SessionSearch {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            match self.answer(call, &context).await {
+                Ok(value) => answer::done(&value),
+                Err(Failure(error)) => answer::failed(&json!({"success": false, "error": error})),
+            }
+        })
+    }
+
+    fn manner(&self, _: &Map<String, Value>) -> Manner {
+        Manner { beside: Beside::Anything, work: Work::Housekeeping, ..Manner::default() }
+    }
+}
+
+/// Why there is no answer.
+struct Failure(String);
+
+impl From<hermes_store::Error> for Failure {
+    fn from(error: hermes_store::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn nothing(query: &str) -> Value {
+    json!({
+        "success": true, "query": query, "results": [], "count": 0, "sessions_searched": 0,
+        "message": "No matching sessions found.",
+    })
+}
+
+/// `March 05, 2026 at 07:28 AM`.
+fn long_date(at: CivilTime) -> String {
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let month =
+        usize::try_from(at.month).ok().and_then(|month| MONTHS.get(month.checked_sub(1)?)).unwrap_or(&"");
+    let half = if at.hour < 12 { "AM" } else { "PM" };
+    let hour = match at.hour % 12 {
+        0 => 12,
+        hour => hour,
+    };
+    format!("{month} {:02}, {} at {hour:02}:{:02} {half}", at.day, at.year, at.minute)
+}

@@ -1,0 +1,45 @@
+//! Asking a side model what a conversation was about.
+
+use hermes_text::strip_think;
+use hermes_types::{Clock, Message, ModelError, Request, SideModel, ToolContext};
+
+const TRIES: usize = 3;
+const MOST_TOKENS: u64 = 10_000;
+const TEMPERATURE: f32 = 0.1;
+
+/// The summary; none when it could not be had.
+pub(super) async fn summarise(
+    side: &SideModel,
+    clock: &dyn Clock,
+    query: &str,
+    transcript: &str,
+    context: &ToolContext<'_>,
+) -> Option<String> {
+    let request = Request {
+        model: side.name.clone(),
+        system: include_str!("../texts/session_summary.md").trim().to_owned(),
+        messages: vec![Message::user(format!("Searched for: {query}\n\nConversation:\n{transcript}"))],
+        tools: Vec::new(),
+        max_tokens: Some(MOST_TOKENS),
+        temperature: Some(TEMPERATURE),
+        effort: None,
+        session: None,
+        deadline: context.deadline.at_most(clock, side.patience),
+        cancel: context.cancel.clone(),
+    };
+    for _ in 0..TRIES {
+        match side.model.complete(&request, &mut |_| {}).await {
+            Ok(completion) => {
+                let text = completion.message.content.text();
+                let text = strip_think(&text);
+                if !text.trim().is_empty() {
+                    return Some(text.trim().to_owned());
+                }
+            }
+            Err(ModelError::GiveUp { .. }) => {}
+            // Asking again would end the same way.
+            Err(_) => return None,
+        }
+    }
+    None
+}

@@ -1,0 +1,198 @@
+//! `todo`: the model's list of what it is doing, one per task.
+//!
+//! Kept in memory only; a resumed conversation reads it back from its own newest result. Invariant: merging neither
+//! reorders nor drops what is there.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use hermes_types::{
+    BoxFuture, Call, Manner, Message, Occasion, Outcome, Role, TaskId, Tool, ToolContext, ToolSpec, Work,
+};
+use serde_json::{Map, Value, json};
+
+use crate::answer;
+use crate::argument::spec;
+
+/// What stands above a list that outlived its conversation's older messages.
+const CARRIED: &str = "[Your active task list was preserved across context compression]";
+
+/// The tool.
+#[derive(Debug)]
+pub struct Todo {
+    spec: ToolSpec,
+    lists: Mutex<HashMap<TaskId, Vec<Item>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Item {
+    id: String,
+    content: String,
+    status: Status,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Pending,
+    InProgress,
+    Completed,
+    Cancelled,
+}
+
+impl Status {
+    const ALL: [Self; 4] = [Self::Pending, Self::InProgress, Self::Completed, Self::Cancelled];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    fn read(given: &Value) -> Option<Self> {
+        let text = field(given, "status")?.to_lowercase();
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+impl Default for Todo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Todo {
+    pub fn new() -> Self {
+        let spec = spec("todo", include_str!("texts/todo.md"), include_str!("texts/todo.json"));
+        Self { spec, lists: Mutex::default() }
+    }
+
+    fn with<T>(&self, task: &TaskId, look: impl FnOnce(&mut Vec<Item>) -> T) -> T {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        look(lists.entry(task.clone()).or_default())
+    }
+
+    fn restore(&self, task: &TaskId, messages: &[Message]) {
+        let Some(items) = messages.iter().rev().find_map(read_back) else { return };
+        self.with(task, |list| {
+            if list.is_empty() {
+                *list = items;
+            }
+        });
+    }
+}
+
+impl Tool for Todo {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        let merge = call.arguments.get("merge") == Some(&Value::Bool(true));
+        let result = self.with(&call.task, |list| {
+            match call.arguments.get("todos") {
+                None | Some(Value::Null) => {}
+                Some(Value::Array(given)) if merge => merge_into(list, given),
+                Some(Value::Array(given)) => {
+                    *list = given.iter().filter(|item| item.is_object()).map(new_item).collect();
+                }
+                Some(_) => return Outcome::failed("`todos` must be a list of {id, content, status}"),
+            }
+            answer::done(&describe(list))
+        });
+        Box::pin(std::future::ready(result))
+    }
+
+    fn manner(&self, _: &Map<String, Value>) -> Manner {
+        Manner { work: Work::Housekeeping, ..Manner::default() }
+    }
+
+    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        match occasion {
+            Occasion::Resumed(messages) => self.restore(task, messages),
+            Occasion::Ended => {
+                self.lists.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+            }
+            Occasion::Compressed | Occasion::Calling(_) => {}
+        }
+    }
+
+    fn carry_over(&self, task: &TaskId) -> Option<String> {
+        let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<String> = lists
+            .get(task)?
+            .iter()
+            .filter_map(|Item { id, content, status }| match status {
+                Status::Pending => Some(format!("- [ ] {id}. {content} (pending)")),
+                Status::InProgress => Some(format!("- [>] {id}. {content} (in_progress)")),
+                Status::Completed | Status::Cancelled => None,
+            })
+            .collect();
+        (!lines.is_empty()).then(|| format!("{CARRIED}\n{}", lines.join("\n")))
+    }
+}
+
+/// A field as text; absent and blank are the same.
+fn field(given: &Value, name: &str) -> Option<String> {
+    let text = match given.get(name)? {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+fn new_item(given: &Value) -> Item {
+    Item {
+        id: field(given, "id").unwrap_or_else(|| "?".to_owned()),
+        content: field(given, "content").unwrap_or_else(|| "(no description)".to_owned()),
+        status: Status::read(given).unwrap_or(Status::Pending),
+    }
+}
+
+fn merge_into(list: &mut Vec<Item>, given: &[Value]) {
+    for item in given {
+        let Some(id) = field(item, "id") else { continue };
+        match list.iter_mut().find(|known| known.id == id) {
+            Some(known) => {
+                if let Some(content) = field(item, "content") {
+                    known.content = content;
+                }
+                if let Some(status) = Status::read(item) {
+                    known.status = status;
+                }
+            }
+            None => list.push(new_item(item)),
+        }
+    }
+}
+
+fn describe(list: &[Item]) -> Value {
+    let todos: Vec<Value> = list
+        .iter()
+        .map(|item| json!({"id": item.id, "content": item.content, "status": item.status.as_str()}))
+        .collect();
+    let count = |wanted: Status| list.iter().filter(|item| item.status == wanted).count();
+    let mut summary = Map::new();
+    summary.insert("total".to_owned(), json!(list.len()));
+    for status in Status::ALL {
+        summary.insert(status.as_str().to_owned(), json!(count(status)));
+    }
+    json!({"todos": todos, "summary": summary})
+}
+
+/// The list an earlier result of this tool holds.
+fn read_back(message: &Message) -> Option<Vec<Item>> {
+    if message.role != Role::Tool {
+        return None;
+    }
+    let text = message.content.text();
+    if !text.contains("\"todos\"") {
+        return None;
+    }
+    let value: Value = serde_json::from_str(&text).ok()?;
+    let todos = value.get("todos")?.as_array()?;
+    Some(todos.iter().filter(|item| item.is_object()).map(new_item).collect())
+}

@@ -1,0 +1,137 @@
+//! `write_file`: a whole file, in one step.
+//!
+//! Holds the checks that come before the disk is touched. Invariant: after a failure the old file is as it was.
+
+use std::path::Path;
+
+use hermes_types::{Beside, BoxFuture, Call, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec};
+use serde_json::{Map, Value, json};
+
+use crate::answer;
+use crate::argument::{missing, spec, text};
+use crate::file::lint::syntax_error;
+use crate::file::store::{self, Form};
+use crate::file::{BURIES_SECRET, Files, real_path};
+use crate::off_thread::off_thread;
+use crate::read_file::UNCHANGED;
+
+/// The tool.
+#[expect(missing_debug_implementations, reason = "it holds a port")]
+pub struct WriteFile {
+    spec: ToolSpec,
+    files: Files,
+}
+
+impl WriteFile {
+    pub fn new(files: Files) -> Self {
+        let spec =
+            spec("write_file", include_str!("texts/write_file.md"), include_str!("texts/write_file.json"));
+        Self { spec, files }
+    }
+}
+
+impl Tool for WriteFile {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let (files, call) = (self.files.clone(), call.clone());
+            off_thread("write_file", move || write(&files, &call)).await.unwrap_or_else(|failed| failed)
+        })
+    }
+
+    fn manner(&self, arguments: &Map<String, Value>) -> Manner {
+        path_manner(arguments)
+    }
+
+    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        self.files.notice(task, occasion);
+    }
+}
+
+/// A writer goes beside others as long as its path is known and nobody else's.
+pub(crate) fn path_manner(arguments: &Map<String, Value>) -> Manner {
+    let path = text(arguments, "path").map(str::to_owned);
+    let beside = if path.is_some() { Beside::ApartByPath } else { Beside::Alone };
+    Manner { beside, path, ..Manner::default() }
+}
+
+fn write(files: &Files, call: &Call) -> Outcome {
+    let Some(given) = text(&call.arguments, "path") else { return missing("write_file", "path") };
+    let content = match call.arguments.get("content") {
+        Some(Value::String(content)) => content,
+        Some(_) => {
+            return Outcome::failed(
+                "write_file needs `content` as one string; call it again with the text itself",
+            );
+        }
+        None => return missing("write_file", "content"),
+    };
+    let path = files.resolve(call, given);
+    if let Some(reason) = files.refuse_write(given, &path) {
+        return unwritten(&reason);
+    }
+    if is_display_text(content) {
+        return unwritten(
+            "content is what read_file shows, not the file's text: write it without line numbers and notes",
+        );
+    }
+    let real = real_path(&path);
+    files.state.exclusively(std::slice::from_ref(&real), || {
+        if let Some(error) = breaks_syntax(&real, content) {
+            return unwritten(&format!("{given} was not written: {error}"));
+        }
+        if store::read_text(&real).is_ok_and(|(before, _)| files.buries_secret(&before, content)) {
+            return unwritten(&format!("{given} was not written: {BURIES_SECRET}"));
+        }
+        let warning = files.state.staleness(&call.task, &real);
+        files.checkpoint(call, &real);
+        let text = Form::of_file(&real).dress(content);
+        let written = store::make_parents(&real).and_then(|()| store::replace(&real, &text));
+        if let Err(error) = written {
+            return unwritten(&format!("Failed to write {given}: {error}; nothing was changed"));
+        }
+        files.state.was_written(&call.task, &real);
+        let mut result = json!({"bytes_written": text.len(), "dirs_created": true});
+        if let (Some(warning), Some(object)) = (warning, result.as_object_mut()) {
+            object.insert("_warning".to_owned(), json!(warning));
+        }
+        answer::done(&result)
+    })
+}
+
+fn unwritten(error: &str) -> Outcome {
+    answer::failed(&json!({"bytes_written": 0, "dirs_created": false, "error": error}))
+}
+
+/// Why the content would turn a sound file into one that cannot be read. A file that was never strict (JSON with
+/// comments) may stay so.
+fn breaks_syntax(path: &Path, content: &str) -> Option<String> {
+    let error = syntax_error(path, content)?;
+    let lax = std::fs::read_to_string(path).is_ok_and(|old| syntax_error(path, &old).is_some());
+    (!lax).then_some(error)
+}
+
+/// Whether a text is what `read_file` showed rather than what a file holds.
+fn is_display_text(content: &str) -> bool {
+    if content.contains(UNCHANGED) && content.chars().count() <= 2 * UNCHANGED.chars().count() {
+        return true;
+    }
+    let lines: Vec<&str> = content.lines().filter(|line| !line.trim().is_empty()).collect();
+    let numbers: Vec<u64> = lines.iter().filter_map(|line| line_number(line)).collect();
+    lines.len() >= 2
+        && numbers.len() >= 2
+        && numbers.len() * 10 >= lines.len() * 6
+        && numbers.is_sorted_by(|a, b| a.checked_add(1) == Some(*b))
+}
+
+fn line_number(line: &str) -> Option<u64> {
+    let (number, _) = line.split_once('|')?;
+    let number = number.trim_start();
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    number.parse().ok()
+}

@@ -1,0 +1,172 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use hermes_config::settings::PlatformToolsets;
+use hermes_config::{Config, Env};
+use hermes_tools::{Availability, Registry, Selection};
+use hermes_types::{Beside, BoxFuture, Call, Outcome, Raw, Tool, ToolContext, ToolSpec};
+use serde_json::json;
+
+use super::support::{Nobody, run};
+
+/// Answers with its arguments.
+struct Echo(ToolSpec);
+
+fn echo(name: &str) -> Arc<dyn Tool> {
+    let parameters = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    Arc::new(Echo(ToolSpec {
+        name: name.to_owned(),
+        description: format!("Says {name}. And more."),
+        parameters: Raw::from_value(&parameters),
+    }))
+}
+
+impl Tool for Echo {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { Outcome::done(serde_json::to_string(&call.arguments).unwrap()) })
+    }
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    for (toolset, name) in [
+        ("web", "web_search"),
+        ("terminal", "terminal"),
+        ("file", "read_file"),
+        ("browser", "browser_click"),
+        ("todo", "todo"),
+        ("messaging", "send_message"),
+        ("moa", "mixture_of_agents"),
+        ("mcp-github", "mcp_github_issues"),
+        ("my-plugin", "plug"),
+    ] {
+        registry.register(toolset, echo(name), None);
+    }
+    registry.register("homeassistant", echo("ha_get_state"), Some(Arc::new(|| false)));
+    registry.register("rl", echo("rl_list_runs"), Some(Arc::new(|| panic!("a check that fails"))));
+    registry
+}
+
+fn names(selection: &Selection) -> Vec<String> {
+    registry().select(selection).registry.names().map(str::to_owned).collect()
+}
+
+fn platform(yaml: &str) -> Vec<String> {
+    let config = Config::from_text(Path::new("config.yaml"), yaml, &Env::default());
+    names(&Selection::Platform(PlatformToolsets::of(&config, "cli")))
+}
+
+#[test]
+fn lists_choose_toolsets() {
+    let only = |names: &[&str]| {
+        Selection::from_lists(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &[])
+    };
+    assert_eq!(names(&only(&["file", "todo"])), ["read_file", "todo"]);
+    assert_eq!(
+        names(&only(&["browser"])),
+        ["browser_click", "web_search"],
+        "the browser brings the search along"
+    );
+    assert_eq!(names(&only(&["github"])), ["mcp_github_issues"]);
+    assert_eq!(registry().select(&only(&["file", "nonsense"])).unknown, ["nonsense"]);
+    let without = Selection::from_lists(&[], &["web".to_owned(), "all".to_owned()]);
+    assert!(names(&without).is_empty());
+    let without = names(&Selection::from_lists(&[], &["file".to_owned()]));
+    assert!(!without.contains(&"read_file".to_owned()) && without.contains(&"plug".to_owned()));
+    let all = names(&Selection::from_lists(&[], &[]));
+    assert!(all.is_sorted() && all.len() == 9, "what cannot be used is left out: {all:?}");
+    let both = Selection::from_lists(&["file".to_owned()], &["file".to_owned()]);
+    assert_eq!(names(&both), ["read_file"]);
+}
+
+#[test]
+fn a_platform_gets_what_its_list_says() {
+    let all = platform("{}");
+    assert!(all.contains(&"send_message".to_owned()) && all.contains(&"plug".to_owned()), "{all:?}");
+    assert!(!all.contains(&"mixture_of_agents".to_owned()), "off for fresh installs: {all:?}");
+    let some = platform("platform_toolsets: {cli: [hermes-cli, file]}");
+    assert_eq!(
+        some,
+        ["mcp_github_issues", "plug", "read_file"],
+        "a preset does not bring back what was switched off"
+    );
+    let none =
+        platform("platform_toolsets: {cli: [file, no_mcp]}\nknown_plugin_toolsets: {cli: [my-plugin]}");
+    assert_eq!(none, ["read_file"]);
+    assert_eq!(platform("platform_toolsets: {cli: []}"), Vec::<String>::new());
+    assert_eq!(platform("platform_toolsets: {cli: [moa, no_mcp]}"), ["mixture_of_agents", "plug"]);
+}
+
+#[test]
+fn arguments_arrive_in_their_kinds() {
+    let registry = registry();
+    let outcome =
+        run(registry.find("todo").unwrap().as_ref(), "t", json!({"n": "42", "other": "7"}), &Nobody);
+    assert_eq!(outcome.content, r#"{"n":42,"other":"7"}"#);
+}
+
+#[test]
+fn lists_for_people() {
+    let registry = registry();
+    let tools = registry.list_tools();
+    assert_eq!((tools[0].name.as_str(), tools[0].summary.as_str()), ("web_search", "Says web_search."));
+    let unavailable =
+        |name: &str| tools.iter().any(|t| t.name == name && t.availability == Availability::Unavailable);
+    assert!(unavailable("ha_get_state") && unavailable("rl_list_runs") && !unavailable("todo"));
+    let sets = registry.list_toolsets();
+    let set = |name: &str| sets.iter().find(|set| set.name == name);
+    assert_eq!(set("browser").unwrap().tools, ["browser_click", "web_search"]);
+    assert_eq!(set("rl").unwrap().availability, Availability::Unavailable);
+    assert!(set("vision").is_none() && set("my-plugin").is_some());
+}
+
+#[test]
+fn a_name_is_taken_over_in_its_place() {
+    let mut registry = registry();
+    let before = registry.list_tools().len();
+    registry.register("todo", echo("todo"), None);
+    assert_eq!(registry.list_tools().len(), before);
+    assert_eq!(registry.names().filter(|name| *name == "todo").count(), 1);
+}
+
+#[test]
+fn descriptions_stay_within_the_prompt_budget() {
+    let folder = super::support::Folder::with(&[]);
+    let mut registry = Registry::file_tools(&folder.files);
+    registry.register("todo", Arc::new(hermes_tools::Todo::new()), None);
+    registry.register("clarify", Arc::new(hermes_tools::Clarify::new()), None);
+    let clock = Arc::new(super::support::StandingClock);
+    let search = hermes_tools::SessionSearch::new(None, clock, hermes_types::CivilTime::utc);
+    registry.register("session_search", Arc::new(search), None);
+    let mut total = 0;
+    for tool in registry.tools() {
+        let spec = tool.spec();
+        let schema = spec.parameters.to_value();
+        assert!(schema["properties"].as_object().is_some_and(|known| !known.is_empty()), "{}", spec.name);
+        let tokens = (spec.name.len() + spec.description.len() + spec.parameters.as_str().len()) / 4;
+        assert!(tokens <= 240, "{}: {tokens} tokens", spec.name);
+        total += tokens;
+    }
+    assert!(total <= 1200, "{total} tokens");
+}
+
+#[test]
+fn each_tool_says_how_it_goes_beside_others() {
+    let folder = super::support::Folder::with(&[]);
+    let registry = Registry::file_tools(&folder.files);
+    let manner = |tool: &str, arguments: serde_json::Value| {
+        let manner = registry.find(tool).unwrap().manner(arguments.as_object().unwrap());
+        (manner.beside, manner.path)
+    };
+    let path = Some("a".to_owned());
+    assert_eq!(manner("read_file", json!({"path": "a"})), (Beside::Anything, path.clone()));
+    assert_eq!(manner("search_files", json!({"path": "a"})), (Beside::Anything, None));
+    assert_eq!(manner("write_file", json!({"path": "a"})), (Beside::ApartByPath, path.clone()));
+    assert_eq!(manner("patch", json!({"path": "a"})), (Beside::ApartByPath, path));
+    assert_eq!(manner("patch", json!({"mode": "patch", "patch": "x"})), (Beside::Alone, None));
+    assert_eq!(manner("write_file", json!({})), (Beside::Alone, None));
+}

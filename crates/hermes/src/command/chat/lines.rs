@@ -1,0 +1,223 @@
+//! A conversation line by line: a prompt, an answer, the next prompt.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use hermes_agent::{ReviewDue, Said, TurnResult};
+use hermes_config::Config;
+use hermes_config::settings::DisplaySettings;
+use hermes_store::EndReason;
+use hermes_task::Tasks;
+use hermes_types::Cancel;
+use tokio::signal::unix::Signal;
+
+use super::input::Input;
+use super::opening::{self, Opened};
+use super::slash::{self, After};
+use super::summary;
+use super::terminal::{Driven, Shown, Terminal, drive, interrupts};
+use crate::cli::{self, ChatArguments};
+use crate::context::Context;
+use crate::output::Output;
+use crate::wiring::Wired;
+
+/// Work beside the conversation is waited for this long at the end.
+const LAST_WAIT: Duration = Duration::from_secs(20);
+
+/// A chat under way.
+pub(crate) struct Talk<'a> {
+    pub(crate) wired: &'a mut Wired,
+    pub(crate) opened: Opened,
+    pub(crate) output: &'a Output,
+    pub(crate) context: &'a Context,
+    pub(crate) terminal: Terminal<'a>,
+    pub(crate) input: Input,
+    pub(crate) signals: Signal,
+    /// Titles and reviews, done beside.
+    beside: Tasks,
+    began: hermes_types::Timestamp,
+    /// What was typed while a turn ran, in order.
+    pub(crate) queue: std::collections::VecDeque<String>,
+}
+
+pub(crate) async fn run(
+    wired: &mut Wired,
+    opened: Opened,
+    arguments: &ChatArguments,
+    context: &Context,
+    output: &Output,
+) -> Result<ExitCode> {
+    let display = DisplaySettings::resolve(&wired.config, &context.env);
+    let recap = display.resume_display != "minimal";
+    let input = Input::Person(None);
+    let wait = clarify_wait(&wired.config);
+    let terminal = Terminal::new(output, Shown::Everything, display, wired.agent.clock.clone(), wait, &input);
+    let began = wired.agent.clock.now();
+    let mut talk = Talk {
+        wired,
+        opened,
+        output,
+        context,
+        terminal,
+        input,
+        signals: interrupts()?,
+        beside: Tasks::new(&Cancel::new()),
+        began,
+        queue: std::collections::VecDeque::new(),
+    };
+    talk.greet(recap && !arguments.quiet).await?;
+    talk.go().await?;
+    talk.leave().await
+}
+
+/// How long a question of the model waits for an answer.
+pub(crate) fn clarify_wait(config: &Config) -> Duration {
+    let seconds = config.number("clarify.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(120.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(2))
+}
+
+impl Talk<'_> {
+    async fn greet(&mut self, recap: bool) -> Result<()> {
+        let agent = &self.wired.agent;
+        self.output.line(&format!(
+            "{} · {} · {} tools · /help for commands",
+            cli::version(),
+            agent.model_name,
+            agent.tools.len()
+        ));
+        if self.opened.resumed {
+            self.output.line(&opening::greeting(&self.opened));
+            if recap && !self.opened.conversation.messages().is_empty() {
+                self.output.text(&summary::recap(self.opened.conversation.messages()));
+            }
+        }
+        let Some(cut_off) = self.opened.cut_off.take() else { return Ok(()) };
+        self.output.line(&opening::about_cut_off(&cut_off));
+        if cut_off.parked {
+            return Ok(());
+        }
+        self.output.text("Go on with it now? [Y/n] ");
+        let answer = self.input.next().await.unwrap_or_else(|| "n".to_owned());
+        if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
+            let cancel = Cancel::new();
+            let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
+            let turn = agent.resume_turn(conversation, &cut_off, &self.terminal, &cancel);
+            let driven = drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel).await;
+            self.take(driven)?;
+        } else {
+            agent.drop_turn(&cut_off).await?;
+        }
+        Ok(())
+    }
+
+    async fn go(&mut self) -> Result<()> {
+        loop {
+            let Some(line) = self.next_line().await else { return Ok(()) };
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            if line.starts_with('/') {
+                match slash::run(self, line).await? {
+                    After::Quit => return Ok(()),
+                    After::Go => {}
+                    After::Say(text) => self.say(text).await?,
+                }
+            } else {
+                self.say(line.to_owned()).await?;
+            }
+        }
+    }
+
+    /// What was queued, else what is typed. Ctrl-C on an empty line asks for a second one to leave.
+    async fn next_line(&mut self) -> Option<String> {
+        if let Some(line) = self.queue.pop_front() {
+            self.output.line(&format!("📨 Queued: '{line}'"));
+            return Some(line);
+        }
+        let mut warned = false;
+        loop {
+            self.output.text("❯ ");
+            tokio::select! {
+                line = self.input.next() => return line,
+                _ = self.signals.recv() => {
+                    if warned {
+                        return None;
+                    }
+                    warned = true;
+                    self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn say(&mut self, text: String) -> Result<()> {
+        self.wired.renew_budget();
+        let cancel = Cancel::new();
+        let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
+        let turn = agent.run(conversation, Said::text(text), &self.terminal, &cancel);
+        let driven = drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel).await;
+        self.take(driven)
+    }
+
+    /// Shows how a turn ended and starts what is done after one.
+    fn take(&mut self, driven: Driven<Result<TurnResult, hermes_agent::Error>>) -> Result<()> {
+        if !driven.typed.is_empty() {
+            self.queue.push_back(driven.typed.join("\n"));
+        }
+        let result = match driven.result {
+            Ok(result) => result,
+            Err(error @ hermes_agent::Error::Busy { .. }) => {
+                self.output.error(&error.to_string());
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(response) = result.response.as_deref().filter(|response| !response.is_empty()) {
+            self.terminal.finish(response);
+        }
+        if let Some(error) = &result.error {
+            self.output.notice(&format!("Error: {error}"));
+        }
+        if result.completed() {
+            self.start_beside();
+        }
+        Ok(())
+    }
+
+    fn start_beside(&mut self) {
+        let agent = self.wired.agent.clone();
+        let conversation = self.opened.conversation.clone();
+        let due = agent.review_due(&conversation);
+        if due == ReviewDue::default() && self.opened.title.is_some() {
+            return;
+        }
+        let cancel = self.beside.cancel_token().clone();
+        self.beside.spawn("after-turn", async move {
+            agent.name_conversation(&conversation, &cancel).await;
+            if due.is_any() {
+                agent.review(&conversation, due, &cancel).await;
+            }
+        });
+    }
+
+    async fn leave(mut self) -> Result<ExitCode> {
+        let agent = &self.wired.agent;
+        let conversation = &self.opened.conversation;
+        if agent.flush_due(conversation) {
+            self.output.line("Saving what is worth remembering…");
+            agent.flush_memories(conversation, &Cancel::new()).await;
+        }
+        tokio::select! {
+            () = self.beside.join() => {}
+            () = agent.clock.sleep(LAST_WAIT) => {}
+            _ = self.signals.recv() => {}
+        }
+        agent.end(conversation, EndReason::CliClose).await?;
+        let title = agent.store.session(conversation.session()).await?.and_then(|row| row.title);
+        let seconds = agent.clock.now().since(self.began).as_secs();
+        self.output.text(&summary::farewell(conversation, title.as_deref(), seconds));
+        Ok(ExitCode::SUCCESS)
+    }
+}

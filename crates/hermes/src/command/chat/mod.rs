@@ -1,0 +1,112 @@
+//! `hermes chat`: one question and its answer, or a conversation line by line.
+
+mod feed;
+mod input;
+mod lines;
+mod one_shot;
+mod opening;
+mod slash;
+mod summary;
+mod terminal;
+
+pub(crate) use summary::span;
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cli::ChatArguments;
+use crate::context::Context;
+use crate::output::Output;
+use crate::wiring::{self, Wired};
+
+pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+    if arguments.list_tools || arguments.list_toolsets {
+        return list(arguments, context, output);
+    }
+    if arguments.oneshot.is_some() && arguments.provider.is_some() && arguments.model.is_none() {
+        output.error("--provider needs --model with --oneshot");
+        return Ok(ExitCode::from(2));
+    }
+    let question = question(arguments)?;
+    let mut wired = wiring::wire(arguments, "cli", context, output)?;
+    for name in &wired.unknown_toolsets {
+        output.notice(&format!("Warning: Unknown toolsets: {name}"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let done = runtime.block_on(async {
+        let Some(opened) = opening::open(&wired.agent, arguments, output).await? else {
+            return Ok(ExitCode::FAILURE);
+        };
+        match question {
+            Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
+            None => lines::run(&mut wired, opened, arguments, context, output).await,
+        }
+    });
+    // What is still being done beside the conversation has been waited for; the rest may be dropped.
+    runtime.shutdown_background();
+    wired.agent.store.close().wait()?;
+    done
+}
+
+/// What is to be asked; nothing when a person sits at the terminal and will say it.
+fn question(arguments: &ChatArguments) -> Result<Option<String>> {
+    let given = arguments.oneshot.as_deref().or(arguments.query.as_deref());
+    if let Some(text) = given.map(str::trim).filter(|text| !text.is_empty()) {
+        return Ok(Some(text.to_owned()));
+    }
+    if given.is_some() {
+        bail!("the question is empty");
+    }
+    if std::io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
+    match text.trim() {
+        "" => bail!("nothing to ask: standard input was empty; give a question with -q, or pipe one in"),
+        text => Ok(Some(text.to_owned())),
+    }
+}
+
+fn list(arguments: &ChatArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+    let wired = wiring::wire(arguments, "cli", context, output)?;
+    if arguments.list_tools {
+        list_tools(&wired, output);
+    } else {
+        list_toolsets(&wired, output);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_tools(wired: &Wired, output: &Output) {
+    output.line("(^_^)/ Available Tools\n");
+    let mut tools = wired.all_tools.list_tools();
+    tools.sort_by(|a, b| (&a.toolset, &a.name).cmp(&(&b.toolset, &b.name)));
+    let mut toolset = "";
+    for tool in &tools {
+        if tool.toolset != toolset {
+            toolset = &tool.toolset;
+            output.line(&format!("  [{toolset}]"));
+        }
+        output.line(&format!("    * {:<20} - {}", tool.name, tool.summary));
+    }
+    output.line(&format!("\n  Total: {} tools  ヽ(^o^)ノ", tools.len()));
+}
+
+fn list_toolsets(wired: &Wired, output: &Output) {
+    output.line("(^_^)b Available Toolsets\n");
+    let enabled: Vec<&str> = wired.agent.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    for set in wired.all_tools.list_toolsets().into_iter().filter(|set| !set.tools.is_empty()) {
+        let on = set.tools.iter().all(|tool| enabled.contains(&tool.as_str()));
+        let mark = if on { "(*)" } else { "   " };
+        output.line(&format!(
+            "  {mark} {:<18} [{:>2} tools] - {}",
+            set.name,
+            set.tools.len(),
+            set.tools.join(", ")
+        ));
+    }
+    output.line("\n  (*) = currently enabled");
+}

@@ -1,0 +1,113 @@
+//! One question, one turn, the answer.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hermes_agent::{Said, TurnResult};
+use hermes_config::settings::DisplaySettings;
+use hermes_store::EndReason;
+use hermes_types::{Cancel, Usage};
+use serde_json::json;
+
+use super::input::Input;
+use super::opening::{self, Opened};
+use super::summary;
+use super::terminal::{Shown, Terminal, drive, interrupts};
+use crate::cli::ChatArguments;
+use crate::context::Context;
+use crate::output::Output;
+use crate::wiring::Wired;
+
+pub(crate) async fn run(
+    wired: &mut Wired,
+    mut opened: Opened,
+    text: String,
+    arguments: &ChatArguments,
+    context: &Context,
+    output: &Output,
+) -> Result<ExitCode> {
+    let quiet = arguments.quiet || arguments.oneshot.is_some();
+    let shown = if quiet { Shown::Nothing } else { Shown::Everything };
+    let display = DisplaySettings::resolve(&wired.config, &context.env);
+    let mut input =
+        if std::io::stdin().is_terminal() && !quiet { Input::Person(None) } else { Input::Nobody };
+    let agent = &wired.agent;
+    let wait = super::lines::clarify_wait(&wired.config);
+    let terminal = Terminal::new(output, shown, display, agent.clock.clone(), wait, &input);
+    if let Some(cut_off) = &opened.cut_off {
+        output.notice(&opening::about_cut_off(cut_off));
+        agent.drop_turn(cut_off).await?;
+    }
+    if !quiet {
+        if opened.resumed {
+            output.line(&opening::greeting(&opened));
+        }
+        output.line(&format!("Query: {text}\n"));
+    }
+    let began = agent.clock.now();
+    let cancel = Cancel::new();
+    let mut signals = interrupts()?;
+    let turn = agent.run(&mut opened.conversation, Said::text(text), &terminal, &cancel);
+    let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel).await;
+    let result = driven.result?;
+    agent.end(&opened.conversation, EndReason::CliClose).await?;
+    if let Some(path) = &arguments.usage_file {
+        write_usage(path, &result, opened.conversation.usage())?;
+    }
+    let code = report(&result, quiet, &terminal, output);
+    if quiet {
+        output.notice(&format!("\nsession_id: {}", result.session));
+        if std::io::stdout().is_terminal() {
+            output.line(&format!("\nsession_id: {}", result.session));
+        }
+    } else {
+        let row = agent.store.session(&result.session).await?;
+        let title = row.and_then(|row| row.title);
+        let seconds = agent.clock.now().since(began).as_secs();
+        output.text(&summary::farewell(&opened.conversation, title.as_deref(), seconds));
+    }
+    Ok(code)
+}
+
+/// The answer, or why there is none.
+fn report(result: &TurnResult, quiet: bool, terminal: &Terminal<'_>, output: &Output) -> ExitCode {
+    let response = result.response.as_deref().unwrap_or_default();
+    if !response.is_empty() {
+        if quiet { output.line(response) } else { terminal.finish(response) }
+    }
+    if let Some(error) = &result.error {
+        output.notice(&format!("Error: {error}"));
+    }
+    if result.interrupted() {
+        return ExitCode::from(130);
+    }
+    if result.failed() || (response.is_empty() && result.error.is_some()) {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn write_usage(path: &Path, result: &TurnResult, usage: Usage) -> Result<()> {
+    #[expect(clippy::cast_precision_loss, reason = "millionths of a dollar stay far below 2^52")]
+    let dollars = result.cost.micro_usd.map(|micro| micro as f64 / 1e6);
+    let report = json!({
+        "session_id": result.session.as_str(),
+        "model": result.model,
+        "provider": result.provider,
+        "api_calls": result.api_calls,
+        "completed": result.completed(),
+        "failed": result.failed(),
+        "error": result.error,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "reasoning_tokens": usage.reasoning,
+        "total_tokens": usage.total(),
+        "estimated_cost_usd": dollars,
+        "cost_status": result.cost.status.as_str(),
+    });
+    Ok(hermes_config::write::replace(path, serde_json::to_string_pretty(&report)?.as_bytes())?)
+}

@@ -1,0 +1,427 @@
+//! What is typed with a `/` in front.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use hermes_agent::Compressed;
+use hermes_config::set;
+use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
+use hermes_store::EndReason;
+use hermes_text::{Title, head, single_line, with_commas};
+use hermes_types::{Cancel, Effort, Role, SessionKind};
+use serde_json::json;
+
+use super::lines::Talk;
+use super::opening::{self, Opened};
+use crate::command;
+use crate::wiring::local_time;
+
+/// What comes after a command.
+pub(crate) enum After {
+    Go,
+    Quit,
+    /// This is said to the model.
+    Say(String),
+}
+
+/// Name, aliases, what may follow, what it does.
+const COMMANDS: [(&str, &[&str], &str, &str); 20] = [
+    ("new", &["reset"], "", "end this conversation and begin another"),
+    ("history", &[], "", "what was said so far"),
+    ("save", &[], "", "write the conversation to a JSON file here"),
+    ("retry", &[], "", "take the last exchange back and ask again"),
+    ("undo", &[], "", "take the last exchange back"),
+    ("title", &[], "[name]", "show or set the conversation's name"),
+    ("compress", &["compact"], "[what matters]", "summarise older parts now"),
+    ("rollback", &[], "[N | diff N | N file]", "list, compare or restore checkpoints of the files"),
+    ("resume", &[], "name", "go on with another conversation"),
+    ("queue", &[], "text", "say this in the next turn"),
+    ("personality", &[], "[name]", "list manners of speaking, or put one on"),
+    ("reasoning", &[], "[level]", "how hard the model thinks: none minimal low medium high xhigh"),
+    ("tools", &[], "", "the tools of this conversation"),
+    ("toolsets", &[], "", "the toolsets"),
+    ("usage", &[], "", "tokens and money used by this conversation"),
+    ("insights", &[], "[days]", "what was used lately"),
+    ("help", &[], "", "this list"),
+    ("clear", &[], "", "begin another conversation on an empty screen"),
+    ("q", &[], "[text]", "leave; with text, queue it"),
+    ("quit", &["exit"], "", "leave"),
+];
+
+/// Runs a command line.
+pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
+    let (name, rest) = line
+        .trim_start_matches('/')
+        .split_once(char::is_whitespace)
+        .unwrap_or((line.trim_start_matches('/'), ""));
+    let rest = rest.trim();
+    let name = match find(&name.to_lowercase()) {
+        Found::Command(name) => name,
+        Found::Several(names) => {
+            talk.output.line(&format!("Ambiguous command: /{name} ({})", names.join(", ")));
+            return Ok(After::Go);
+        }
+        Found::Nothing => {
+            talk.output.line(&format!("Unknown command: /{name}\nType /help for available commands"));
+            return Ok(After::Go);
+        }
+    };
+    match name {
+        "quit" => return Ok(After::Quit),
+        "q" if rest.is_empty() => return Ok(After::Quit),
+        "q" | "queue" => {
+            if !rest.is_empty() {
+                talk.output.line(&format!("Queued for the next turn: {rest}"));
+                talk.queue.push_back(rest.to_owned());
+            }
+        }
+        "new" => begin_anew(talk).await?,
+        "clear" => {
+            begin_anew(talk).await?;
+            talk.output.text("\u{1b}[2J\u{1b}[H");
+        }
+        "history" => history(talk),
+        "save" => save(talk)?,
+        "undo" => match undo(talk).await? {
+            Some(text) => talk.output.line(&format!("Taken back: {}", head(&single_line(&text), 60))),
+            None => talk.output.line("There is nothing to take back."),
+        },
+        "retry" => match undo(talk).await? {
+            Some(text) => return Ok(After::Say(text)),
+            None => talk.output.line("There is nothing to ask again."),
+        },
+        "title" => title(talk, rest).await?,
+        "compress" => compress(talk, rest).await?,
+        "rollback" => rollback(talk, rest).await?,
+        "resume" => resume(talk, rest).await?,
+        "personality" => put_on(talk, rest),
+        "reasoning" => reasoning(talk, rest),
+        "tools" => super::list_tools(talk.wired, talk.output),
+        "toolsets" => super::list_toolsets(talk.wired, talk.output),
+        "usage" => usage(talk).await?,
+        "insights" => {
+            let days = rest.parse().unwrap_or(30);
+            let text =
+                command::insights::report(&talk.wired.agent.store, days, None, talk.wired.agent.clock.now())?;
+            talk.output.text(&text);
+        }
+        _ => help(talk),
+    }
+    Ok(After::Go)
+}
+
+enum Found {
+    Command(&'static str),
+    Several(Vec<String>),
+    Nothing,
+}
+
+/// By name or alias, or by the beginning of exactly one.
+fn find(name: &str) -> Found {
+    let exact = COMMANDS.iter().find(|(known, aliases, ..)| *known == name || aliases.contains(&name));
+    if let Some((known, ..)) = exact {
+        return Found::Command(known);
+    }
+    let mut begin: Vec<&'static str> = COMMANDS
+        .iter()
+        .filter(|(known, aliases, ..)| {
+            known.starts_with(name) || aliases.iter().any(|alias| alias.starts_with(name))
+        })
+        .map(|(known, ..)| *known)
+        .collect();
+    begin.dedup();
+    match begin.as_slice() {
+        [] => Found::Nothing,
+        [only] => Found::Command(only),
+        several => Found::Several(several.iter().map(|name| format!("/{name}")).collect()),
+    }
+}
+
+fn help(talk: &Talk<'_>) {
+    for (name, aliases, follows, about) in COMMANDS {
+        let names: Vec<String> =
+            std::iter::once(&name).chain(aliases).map(|name| format!("/{name}")).collect();
+        let left = format!("{} {follows}", names.join(", "));
+        talk.output.line(&format!("  {left:<34} {about}"));
+    }
+    talk.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");
+}
+
+async fn begin_anew(talk: &mut Talk<'_>) -> Result<()> {
+    let agent = &talk.wired.agent;
+    if agent.flush_due(&talk.opened.conversation) {
+        agent.flush_memories(&talk.opened.conversation, &Cancel::new()).await;
+    }
+    agent.end(&talk.opened.conversation, EndReason::NewSession).await?;
+    let source = talk.opened.conversation.source().to_owned();
+    let conversation = agent.begin(source, SessionKind::Local);
+    talk.opened = Opened { conversation, title: None, resumed: false, cut_off: None };
+    talk.output.line("(^_^)v New session started!");
+    Ok(())
+}
+
+fn history(talk: &Talk<'_>) {
+    let messages = talk.opened.conversation.messages();
+    let tools = messages.iter().filter(|message| message.role == Role::Tool).count();
+    for message in messages {
+        let who = match message.role {
+            Role::User => "You",
+            Role::Assistant => "Hermes",
+            Role::System | Role::Tool => continue,
+        };
+        let text = message.content.text();
+        if !text.trim().is_empty() {
+            talk.output.line(&format!("{who}: {}", head(text.trim(), 400)));
+        }
+    }
+    talk.output.line(&format!("({} messages, {tools} of them tool results)", messages.len()));
+}
+
+fn save(talk: &Talk<'_>) -> Result<()> {
+    let agent = &talk.wired.agent;
+    let now = local_time(agent.clock.now());
+    let name = format!(
+        "hermes_conversation_{:04}{:02}{:02}_{:02}{:02}{:02}.json",
+        now.year, now.month, now.day, now.hour, now.minute, now.second
+    );
+    let content = json!({
+        "model": agent.model_name,
+        "session_start": now.to_string(),
+        "messages": talk.opened.conversation.messages(),
+    });
+    let path = std::env::current_dir()?.join(&name);
+    hermes_config::write::replace(&path, serde_json::to_string_pretty(&content)?.as_bytes())?;
+    talk.output.line(&format!("Saved to {name}"));
+    Ok(())
+}
+
+async fn undo(talk: &mut Talk<'_>) -> Result<Option<String>> {
+    Ok(talk.wired.agent.undo(&mut talk.opened.conversation).await?)
+}
+
+async fn title(talk: &mut Talk<'_>, name: &str) -> Result<()> {
+    let agent = &talk.wired.agent;
+    if name.is_empty() {
+        let row = agent.store.session(talk.opened.conversation.session()).await?;
+        let title = row.and_then(|row| row.title).or_else(|| talk.opened.title.clone());
+        talk.output.line(title.as_deref().unwrap_or("This conversation has no name yet."));
+        return Ok(());
+    }
+    let title = match Title::sanitise(name) {
+        Ok(Some(title)) => title,
+        Ok(None) => {
+            talk.output.line("A name needs at least one visible character.");
+            return Ok(());
+        }
+        Err(error) => {
+            talk.output.line(&error.to_string());
+            return Ok(());
+        }
+    };
+    let conversation = &talk.opened.conversation;
+    if conversation.messages().is_empty() {
+        // The session has no row before its first message; it gets one for its name.
+        let new = hermes_store::NewSession::new(
+            conversation.session().clone(),
+            conversation.source(),
+            agent.clock.now(),
+        );
+        agent.store.create_session(new).await?;
+    }
+    match agent.store.set_title(conversation.session(), Some(title.clone())).await {
+        Ok(()) => {
+            talk.opened.title = Some(title.as_str().to_owned());
+            talk.output.line(&format!("Named: {}", title.as_str()));
+        }
+        Err(error) => talk.output.line(&error.to_string()),
+    }
+    Ok(())
+}
+
+async fn compress(talk: &mut Talk<'_>, focus: &str) -> Result<()> {
+    if talk.opened.conversation.messages().len() < 4 {
+        talk.output.line("There is too little to compress; at least 4 messages are needed.");
+        return Ok(());
+    }
+    if talk.wired.agent.compression.mode == hermes_agent::CompressionMode::Off {
+        talk.output.line("Compression is turned off (compression.enabled in config.yaml).");
+        return Ok(());
+    }
+    let cancel = Cancel::new();
+    let agent = &talk.wired.agent;
+    let focus = (!focus.is_empty()).then_some(focus);
+    let done = agent.compress(&mut talk.opened.conversation, focus, &talk.terminal, &cancel).await?;
+    if let Some(Compressed { messages_before, messages_after, tokens_before, tokens_after }) = done {
+        talk.output.line(&format!(
+            "{messages_before} → {messages_after} messages, about {tokens_before} → {tokens_after} tokens"
+        ));
+    }
+    Ok(())
+}
+
+async fn rollback(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
+    let Some(checkpoints) = talk.wired.checkpoints.clone() else {
+        talk.output.line("Checkpoints are turned off (checkpoints.enabled in config.yaml).");
+        return Ok(());
+    };
+    let folder = std::env::current_dir()?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let said = match words.as_slice() {
+        [] => checkpoints.list(&folder).map(|found| list_checkpoints(&found)),
+        ["diff", which] => checkpoints.diff(&folder, which).map(|diff| {
+            let more = match diff.lines_left_out {
+                0 => String::new(),
+                count => format!("\n… {count} more lines"),
+            };
+            format!("{}\n{}{more}", diff.stat, diff.diff)
+        }),
+        [which] => {
+            let restored = checkpoints.restore(&folder, which);
+            if restored.is_ok() {
+                talk.wired.agent.undo(&mut talk.opened.conversation).await?;
+            }
+            restored.map(|restored| told(&restored))
+        }
+        [which, file @ ..] => {
+            checkpoints.restore_file(&folder, which, &file.join(" ")).map(|restored| told(&restored))
+        }
+    };
+    match said {
+        Ok(text) => talk.output.line(&text),
+        Err(error) => talk.output.line(&error.to_string()),
+    }
+    Ok(())
+}
+
+fn list_checkpoints(found: &[hermes_tools::Checkpoint]) -> String {
+    let mut lines = Vec::new();
+    for (at, checkpoint) in found.iter().enumerate() {
+        let when = local_time(checkpoint.at).to_string().replace('T', " ");
+        let counts = checkpoint
+            .counts
+            .as_ref()
+            .map(|counts| format!("  ({} files, +{}/-{})", counts.files, counts.insertions, counts.deletions))
+            .unwrap_or_default();
+        lines.push(format!(
+            "  {}. {}  {when}  {}{counts}",
+            at + 1,
+            checkpoint.short_hash(),
+            checkpoint.reason
+        ));
+    }
+    lines.push(
+        "  /rollback N restores one, /rollback diff N compares, /rollback N FILE restores one file"
+            .to_owned(),
+    );
+    lines.join(
+        "
+",
+    )
+}
+
+fn told(restored: &hermes_tools::Restored) -> String {
+    let mut text = format!(
+        "Restored {} files to {} ({}).",
+        restored.files.len(),
+        head(&restored.hash, 8),
+        restored.reason
+    );
+    for (path, why) in &restored.failed {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "\n  {}: {why}", path.display());
+    }
+    text
+}
+
+async fn resume(talk: &mut Talk<'_>, name: &str) -> Result<()> {
+    if name.is_empty() {
+        talk.output.line("Which one? Give its id or name; `hermes sessions list` shows them.");
+        return Ok(());
+    }
+    let agent = &talk.wired.agent;
+    let Some(id) = agent.store.resolve(name).await? else {
+        talk.output.line(&format!("Session not found: {name}"));
+        return Ok(());
+    };
+    let taken = match agent.take_up(&id).await {
+        Ok(taken) => taken,
+        Err(error) => {
+            talk.output.line(&error.to_string());
+            return Ok(());
+        }
+    };
+    agent.end(&talk.opened.conversation, EndReason::ResumedOther).await?;
+    if let Some(cut_off) = &taken.cut_off {
+        talk.output.line(&opening::about_cut_off(cut_off));
+        agent.drop_turn(cut_off).await?;
+    }
+    talk.opened =
+        Opened { conversation: taken.conversation, title: taken.title, resumed: true, cut_off: None };
+    talk.output.line(&opening::greeting(&talk.opened));
+    Ok(())
+}
+
+fn put_on(talk: &mut Talk<'_>, name: &str) {
+    if name.is_empty() {
+        talk.output.line(&format!("Personalities: {}, none", BUILT_IN_PERSONALITIES.join(", ")));
+        return;
+    }
+    let prompt = match personality(name, &talk.wired.config) {
+        None => {
+            talk.output.line(&format!(
+                "Unknown personality '{name}'. There are: {}",
+                BUILT_IN_PERSONALITIES.join(", ")
+            ));
+            return;
+        }
+        Some(Personality::Plain) => None,
+        Some(Personality::Prompt(text)) => Some(text),
+    };
+    let text = prompt.clone().unwrap_or_default();
+    keep(talk, "agent.system_prompt", &text);
+    talk.wired.agent.asking.ephemeral = prompt;
+    talk.output.line(&format!("Personality: {name}"));
+}
+
+fn reasoning(talk: &mut Talk<'_>, level: &str) {
+    if level.is_empty() {
+        let effort = talk.wired.agent.asking.effort.map_or("medium (the default)", Effort::as_str);
+        talk.output.line(&format!("Reasoning effort: {effort}"));
+        return;
+    }
+    let Some(effort) = Effort::parse(level) else {
+        talk.output.line("Levels are none, minimal, low, medium, high and xhigh.");
+        return;
+    };
+    keep(talk, "agent.reasoning_effort", effort.as_str());
+    talk.wired.agent.asking.effort = Some(effort);
+    talk.output.line(&format!("Reasoning effort: {}", effort.as_str()));
+}
+
+/// Saves a setting; a home that cannot be written to keeps it for this chat only, which is said.
+fn keep(talk: &Talk<'_>, key: &str, value: &str) {
+    if let Err(error) = set::set(&talk.context.home, &talk.context.env, key, value) {
+        talk.output.notice(&format!("not saved: {error}"));
+    }
+}
+
+async fn usage(talk: &Talk<'_>) -> Result<()> {
+    let conversation = &talk.opened.conversation;
+    let usage = conversation.usage();
+    let number = |count: u64| with_commas(usize::try_from(count).unwrap_or(usize::MAX));
+    talk.output.line(&format!("  Input tokens:        {}", number(usage.input)));
+    talk.output.line(&format!(
+        "  Cache read / write:  {} / {}",
+        number(usage.cache_read),
+        number(usage.cache_write)
+    ));
+    talk.output.line(&format!("  Output tokens:       {}", number(usage.output)));
+    talk.output.line(&format!("  Total tokens:        {}", number(usage.total())));
+    let row = talk.wired.agent.store.session(conversation.session()).await?;
+    match row.and_then(|row| row.estimated_cost_usd) {
+        Some(cost) => talk.output.line(&format!("  Estimated cost:      ${cost:.4}")),
+        None => talk.output.line("  Estimated cost:      unknown"),
+    }
+    talk.output.line(&format!("  Messages:            {}", conversation.messages().len()));
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The words at the beginning and the end of a chat.
+
+use std::fmt::Write as _;
+
+use hermes_agent::Conversation;
+use hermes_text::{head, single_line, strip_think};
+use hermes_types::{Message, Role};
+
+const MOST_ENTRIES: usize = 20;
+const MOST_USER: usize = 300;
+const MOST_ASSISTANT: usize = 200;
+const MOST_LINES: usize = 3;
+const MOST_NAMES: usize = 4;
+
+/// How to come back, and what there was.
+pub(crate) fn farewell(conversation: &Conversation, title: Option<&str>, seconds: u64) -> String {
+    let messages = conversation.messages();
+    if messages.is_empty() {
+        return String::new();
+    }
+    let id = conversation.session();
+    let users = messages.iter().filter(|message| message.role == Role::User).count();
+    let calls: usize = messages.iter().map(|message| message.tool_calls.len()).sum();
+    let mut text = format!("\nResume this session with:\n  hermes --resume {id}\n");
+    // Writing to a `String` cannot fail.
+    if let Some(title) = title {
+        let _ = writeln!(text, "  hermes -c \"{title}\"");
+    }
+    let _ = writeln!(text, "\nSession:        {id}");
+    if let Some(title) = title {
+        let _ = writeln!(text, "Title:          {title}");
+    }
+    let _ = writeln!(text, "Duration:       {}", span(seconds));
+    let _ = writeln!(text, "Messages:       {} ({users} user, {calls} tool calls)", messages.len());
+    text
+}
+
+/// `1h 2m 3s`
+pub(crate) fn span(seconds: u64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m {seconds}s"),
+        _ => format!("{hours}h {minutes}m {seconds}s"),
+    }
+}
+
+/// The last exchanges of a conversation that is taken up.
+pub(crate) fn recap(messages: &[Message]) -> String {
+    let entries: Vec<String> = messages.iter().filter_map(entry).collect();
+    let hidden = entries.len().saturating_sub(MOST_ENTRIES);
+    let mut text = "Previous Conversation\n".to_owned();
+    if hidden > 0 {
+        let _ = writeln!(text, "  ... {hidden} earlier messages ...");
+    }
+    for entry in entries.iter().skip(hidden) {
+        text.push_str(entry);
+        text.push('\n');
+    }
+    text
+}
+
+fn entry(message: &Message) -> Option<String> {
+    let said = message.content.text();
+    match message.role {
+        Role::User => Some(format!("  ● You: {}", shortened(&single_line(&said), MOST_USER))),
+        Role::Assistant => {
+            let said = strip_think(&said);
+            let lines: Vec<&str> =
+                said.trim().lines().filter(|line| !line.trim().is_empty()).take(MOST_LINES).collect();
+            let mut parts: Vec<String> = Vec::new();
+            let text = shortened(&lines.join(" "), MOST_ASSISTANT);
+            if !text.is_empty() {
+                parts.push(text);
+            }
+            parts.extend(calls(message));
+            (!parts.is_empty()).then(|| format!("  ◆ Hermes: {}", parts.join(" ")))
+        }
+        Role::System | Role::Tool => None,
+    }
+}
+
+fn calls(message: &Message) -> Option<String> {
+    let count = message.tool_calls.len();
+    if count == 0 {
+        return None;
+    }
+    let names: Vec<&str> =
+        message.tool_calls.iter().take(MOST_NAMES).map(|call| call.name.as_str()).collect();
+    let more = if count > MOST_NAMES { ", …" } else { "" };
+    let plural = if count == 1 { "" } else { "s" };
+    Some(format!("[{count} tool call{plural}: {}{more}]", names.join(", ")))
+}
+
+fn shortened(text: &str, chars: usize) -> String {
+    let kept = head(text, chars);
+    if kept.len() < text.len() { format!("{kept}...") } else { kept.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_well() {
+        for (seconds, text) in [(3, "3s"), (63, "1m 3s"), (3723, "1h 2m 3s")] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+}

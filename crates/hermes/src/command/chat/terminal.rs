@@ -1,0 +1,278 @@
+//! A terminal without a screen of its own: what happens goes out line by line, questions are asked in words.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hermes_config::settings::{DisplaySettings, ToolProgress};
+use hermes_types::{
+    Answer, Approval, BoxFuture, CallId, Cancel, Clock, Delta, Event, Frontend, OutcomeStatus, Question,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::feed;
+use super::input::Input;
+use crate::output::Output;
+
+const APPROVAL_WAIT: Duration = Duration::from_mins(1);
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Everything,
+    /// The answer comes from whoever runs the turn; nothing is shown on the way.
+    Nothing,
+}
+
+/// The surface of a chat in a terminal.
+pub(crate) struct Terminal<'a> {
+    output: &'a Output,
+    shown: Shown,
+    display: DisplaySettings,
+    clock: Arc<dyn Clock>,
+    clarify_wait: Duration,
+    /// Whether somebody can answer a question.
+    somebody: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What of the current answer is on the screen.
+    written: String,
+    running: HashMap<CallId, (String, Duration)>,
+    last_tool: String,
+    /// Who waits for the next line typed.
+    waiting: Option<oneshot::Sender<String>>,
+}
+
+impl<'a> Terminal<'a> {
+    pub(crate) fn new(
+        output: &'a Output,
+        shown: Shown,
+        display: DisplaySettings,
+        clock: Arc<dyn Clock>,
+        clarify_wait: Duration,
+        input: &Input,
+    ) -> Self {
+        let somebody = input.is_anybody();
+        Self { output, shown, display, clock, clarify_wait, somebody, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a typed line to a question, if one is open.
+    fn answer(&self, line: String) -> Option<String> {
+        match self.state().waiting.take() {
+            Some(waiting) => waiting.send(line).err(),
+            None => Some(line),
+        }
+    }
+
+    /// Shows the end of an answer, whatever of it has been shown already.
+    pub(crate) fn finish(&self, response: &str) {
+        let written = std::mem::take(&mut self.state().written);
+        if self.shown == Shown::Nothing {
+            return;
+        }
+        if written.trim() == response.trim() && !written.is_empty() {
+            if !written.ends_with('\n') {
+                self.output.line("");
+            }
+        } else {
+            if !written.is_empty() && !written.ends_with('\n') {
+                self.output.line("");
+            }
+            self.output.line(response);
+        }
+    }
+
+    fn write(&self, text: &str) {
+        let mut state = self.state();
+        // The first words of an answer are not preceded by blank lines.
+        let text = if state.written.is_empty() { text.trim_start() } else { text };
+        if text.is_empty() {
+            return;
+        }
+        state.written.push_str(text);
+        drop(state);
+        self.output.text(text);
+    }
+
+    /// A line of its own, wherever the cursor stands.
+    fn note(&self, text: &str) {
+        let mut state = self.state();
+        let open = !state.written.is_empty() && !state.written.ends_with('\n');
+        if open {
+            state.written.push('\n');
+        }
+        drop(state);
+        if open {
+            self.output.line("");
+        }
+        self.output.line(text);
+    }
+
+    fn tool_ended(&self, id: &CallId, name: &str, status: OutcomeStatus) {
+        let (preview, repeated) = {
+            let mut state = self.state();
+            let began = state.running.remove(id);
+            let repeated = state.last_tool == name;
+            name.clone_into(&mut state.last_tool);
+            (began, repeated)
+        };
+        let (preview, began) = preview.unwrap_or_default();
+        let wanted = match self.display.tool_progress {
+            ToolProgress::Off => false,
+            ToolProgress::New => !repeated,
+            ToolProgress::All | ToolProgress::Verbose => true,
+        };
+        if !wanted {
+            return;
+        }
+        let seconds = self.clock.monotonic().saturating_sub(began).as_secs_f64();
+        let suffix = match status {
+            OutcomeStatus::Done => "",
+            OutcomeStatus::Cancelled => " [cancelled]",
+            OutcomeStatus::Failed | OutcomeStatus::Unknown => " [error]",
+        };
+        self.note(&feed::line(name, &preview, seconds, suffix));
+    }
+
+    /// Waits for the next line typed, for a while.
+    async fn line(&self, wait: Duration, cancel: &Cancel) -> Option<String> {
+        let (sender, receiver) = oneshot::channel();
+        self.state().waiting = Some(sender);
+        let line = tokio::select! {
+            line = receiver => line.ok(),
+            () = cancel.cancelled() => None,
+            () = self.clock.sleep(wait) => None,
+        };
+        self.state().waiting = None;
+        line
+    }
+
+    async fn approve(&self, command: &str, reason: &str, cancel: &Cancel) -> Answer {
+        self.note(&format!(
+            "⚠️  Dangerous Command: {reason}\n    {command}\n    [o]nce  |  [s]ession  |  [a]lways  |  [d]eny"
+        ));
+        self.output.text("Choice [o/s/a/D]: ");
+        let Some(line) = self.line(APPROVAL_WAIT, cancel).await else {
+            self.note("⏱ Timeout — denying command");
+            return Answer::Approval(Approval::Deny);
+        };
+        Answer::Approval(match line.trim().to_lowercase().as_str() {
+            "o" | "once" => Approval::Once,
+            "s" | "session" => Approval::Session,
+            "a" | "always" => Approval::Always,
+            _ => Approval::Deny,
+        })
+    }
+
+    async fn clarify(&self, question: &str, choices: &[String], cancel: &Cancel) -> Answer {
+        self.note(&format!("Hermes needs your input: {question}"));
+        for (at, choice) in choices.iter().enumerate() {
+            self.output.line(&format!("  {}. {choice}", at + 1));
+        }
+        if !choices.is_empty() {
+            self.output.line("  (a number, or an answer of your own)");
+        }
+        self.output.text("> ");
+        let Some(line) = self.line(self.clarify_wait, cancel).await else { return Answer::Unavailable };
+        let chosen = line.trim().parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+        Answer::Text(chosen.cloned().unwrap_or_else(|| line.trim().to_owned()))
+    }
+}
+
+impl Frontend for Terminal<'_> {
+    fn show(&self, event: Event) {
+        match event {
+            Event::ToolStarted { id, preview, .. } => {
+                self.state().running.insert(id, (preview, self.clock.monotonic()));
+            }
+            _ if self.shown == Shown::Nothing => {}
+            Event::ToolEnded { id, name, status } => self.tool_ended(&id, &name, status),
+            Event::Delta(Delta::Text(text)) if self.display.streaming => self.write(&text),
+            Event::Delta(Delta::Restart) => {
+                self.note("(the connection was lost; the answer starts again)");
+                self.state().written.clear();
+            }
+            Event::SegmentEnded => {
+                let open = !self.state().written.is_empty();
+                if open {
+                    self.note("");
+                    self.state().written.clear();
+                }
+            }
+            Event::Notice { text, .. } | Event::Delta(Delta::Status(text)) => {
+                self.note(&format!("  ┊ {text}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            if !self.somebody {
+                return Answer::Unavailable;
+            }
+            match question {
+                Question::Approve { command, danger } => self.approve(&command, &danger.reason, cancel).await,
+                Question::Clarify { question, choices } => self.clarify(&question, &choices, cancel).await,
+                // A secret must not be shown while it is typed, and a terminal without a screen cannot hide it.
+                Question::Secret { .. } => Answer::Unavailable,
+            }
+        })
+    }
+}
+
+/// What a turn came to, and what was typed while it ran.
+pub(crate) struct Driven<T> {
+    pub(crate) result: T,
+    pub(crate) typed: Vec<String>,
+}
+
+/// Ctrl-C, as often as it comes.
+pub(crate) fn interrupts() -> std::io::Result<Signal> {
+    signal(SignalKind::interrupt())
+}
+
+/// Runs a turn while somebody may type, answer or interrupt. The first Ctrl-C stops the turn, the second the program.
+pub(crate) async fn drive<T>(
+    turn: impl Future<Output = T>,
+    terminal: &Terminal<'_>,
+    input: &mut Input,
+    interrupts: &mut Signal,
+    cancel: &Cancel,
+) -> Driven<T> {
+    let mut turn = std::pin::pin!(turn);
+    let mut typed = Vec::new();
+    let mut listening = true;
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut turn => return Driven { result, typed },
+            _ = interrupts.recv() => {
+                if cancel.is_cancelled() {
+                    std::process::exit(130);
+                }
+                cancel.cancel();
+            }
+            line = input.next(), if listening => match line {
+                None => listening = false,
+                Some(line) => {
+                    if let Some(line) = terminal.answer(line).filter(|line| !line.trim().is_empty()) {
+                        if !cancel.is_cancelled() && terminal.display.busy_input_mode != "queue" {
+                            terminal.note("⚡ New message detected, interrupting...");
+                            cancel.cancel();
+                        }
+                        typed.push(line);
+                    }
+                }
+            },
+        }
+    }
+}

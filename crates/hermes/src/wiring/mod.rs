@@ -1,0 +1,236 @@
+//! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
+
+mod model;
+mod tools;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use chrono::{DateTime, Datelike, Local, Timelike};
+use hermes_agent::{
+    Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
+    PromptSource, SessionIdLine,
+};
+use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings};
+use hermes_config::yaml::Value;
+use hermes_config::{Config, Surface, precedence, user_home};
+use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
+use hermes_task::SystemClock;
+use hermes_tools::{Checkpoints, Registry};
+use hermes_types::{CivilTime, Clock, Effort, Message, SpendingCap, Timestamp};
+
+use crate::cli::ChatArguments;
+use crate::context::Context;
+use crate::output::Output;
+
+use model::Models;
+use tools::Chosen;
+
+/// An agent with what its surface needs beside it.
+pub(crate) struct Wired {
+    pub(crate) agent: Agent,
+    models: Models,
+    pub(crate) config: Config,
+    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    /// Every tool there is, chosen for this run or not.
+    pub(crate) all_tools: Registry,
+    /// Toolsets that were asked for and do not exist.
+    pub(crate) unknown_toolsets: Vec<String>,
+}
+
+impl Wired {
+    /// Before each further turn: what one turn may spend, it may spend anew.
+    pub(crate) fn renew_budget(&mut self) {
+        (self.agent.model, self.agent.side) = self.models.for_turn();
+    }
+}
+
+/// Builds the agent of a run. The store is opened here; nothing is asked of any network.
+pub(crate) fn wire(
+    arguments: &ChatArguments,
+    platform: &str,
+    context: &Context,
+    output: &Output,
+) -> Result<Wired> {
+    let config = context.config(output);
+    let store = context.store(output)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let folder = std::env::current_dir().context("the working folder is gone")?;
+    let models = model::choose(arguments, context, config.clone(), &clock, &store)?;
+    let (main, side) = models.for_turn();
+    let remembering = remembering(arguments, context, &config);
+    let user_home = user_home(&context.env)?;
+    let checkpoints = tools::checkpoints(arguments, context, &config, user_home.clone(), &clock);
+    let chosen = tools::choose(
+        &tools::Wish {
+            arguments,
+            platform,
+            folder: folder.clone(),
+            user_home,
+            remembering: &remembering,
+            checkpoints: checkpoints.clone(),
+        },
+        context,
+        &config,
+        (&store, &clock, side.clone()),
+    );
+    let prompt = prompt_source(arguments, platform, folder, context, &config, &remembering, &models, &chosen);
+    let agent_settings = AgentSettings::resolve(&config, &context.env, Surface::Cli);
+    let mut agent = Agent::new(main, models.name.clone(), store, clock, prompt);
+    agent.tools = chosen.registry.tools().to_vec();
+    agent.calendar = Arc::new(local_time);
+    agent.limits = limits(arguments, context, &config, models.cap);
+    agent.asking = Asking {
+        max_tokens: config
+            .int("model.max_tokens")
+            .and_then(|tokens| u64::try_from(tokens).ok())
+            .filter(|n| *n > 0),
+        effort: agent_settings.reasoning_effort.as_deref().and_then(Effort::parse),
+        ephemeral: agent_settings.ephemeral_prompt,
+        prefill: prefill(context, &config, output),
+    };
+    agent.compression = compression(context, &config);
+    agent.learning = learning(&config);
+    agent.side = side;
+    agent.folders =
+        Folders { results: Some(context.home.join("results")), logs: Some(context.home.join("sessions")) };
+    Ok(Wired { agent, models, config, checkpoints, all_tools: chosen.all, unknown_toolsets: chosen.unknown })
+}
+
+/// What the agent remembers, as far as it is turned on.
+pub(crate) struct Remembering {
+    pub(crate) notes: Option<Memory>,
+    pub(crate) profile: Option<Memory>,
+}
+
+fn remembering(arguments: &ChatArguments, context: &Context, config: &Config) -> Remembering {
+    let settings = MemorySettings::from_config(config);
+    let limits = MemoryLimits { memory: settings.memory_char_limit, user: settings.user_char_limit };
+    let memory = |on: bool| (on && !arguments.ignore_rules).then(|| Memory::new(&context.home, limits));
+    Remembering { notes: memory(settings.memory_enabled), profile: memory(settings.user_profile_enabled) }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the prompt is where everything meets")]
+fn prompt_source(
+    arguments: &ChatArguments,
+    platform: &str,
+    folder: PathBuf,
+    context: &Context,
+    config: &Config,
+    remembering: &Remembering,
+    models: &Models,
+    tools: &Chosen,
+) -> PromptSource {
+    // A home that cannot be written to goes without the file; the built-in text is the same.
+    let _ = create_soul(&context.home);
+    let mut source = PromptSource::new(context.home.clone(), folder);
+    platform.clone_into(&mut source.platform);
+    source.provider.clone_from(&models.provider);
+    source.memory.clone_from(&remembering.notes);
+    source.user_profile.clone_from(&remembering.profile);
+    source.enforcement = enforcement(config);
+    source.platform_hint = platform_hint(config, platform);
+    source.environment_hint = context
+        .env
+        .get("HERMES_ENVIRONMENT_HINT")
+        .map(str::to_owned)
+        .or_else(|| config.text_if_any("agent.environment_hint"));
+    if arguments.pass_session_id {
+        source.session_id = SessionIdLine::Tell;
+    }
+    if arguments.ignore_rules {
+        source.files = Files::Skip;
+    } else {
+        let mut filter = SkillFilter::from_config(config, platform);
+        filter.tools = tools.registry.names().map(str::to_owned).collect();
+        filter.toolsets = tools.registry.list_toolsets().into_iter().map(|set| set.name).collect();
+        source.skills = SkillSet::load(&context.home, config, &context.env, &filter).index();
+    }
+    source
+}
+
+fn enforcement(config: &Config) -> Enforcement {
+    match config.get("agent.tool_use_enforcement") {
+        Some(Value::Bool(true)) => Enforcement::Always,
+        Some(Value::Bool(false)) => Enforcement::Never,
+        Some(Value::Seq(_)) => Enforcement::Names(config.list("agent.tool_use_enforcement")),
+        Some(Value::Str(text)) => Enforcement::parse(&text),
+        _ => Enforcement::Auto,
+    }
+}
+
+fn platform_hint(config: &Config, platform: &str) -> HintChange {
+    let key = format!("platform_hints.{platform}");
+    match config.get(&key) {
+        Some(Value::Str(text)) if !text.trim().is_empty() => HintChange::Append(text),
+        Some(Value::Map(map)) => {
+            let text = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
+            match (text("replace"), text("append")) {
+                (Some(text), _) => HintChange::Replace(text),
+                (None, Some(text)) => HintChange::Append(text),
+                (None, None) => HintChange::None,
+            }
+        }
+        _ => HintChange::None,
+    }
+}
+
+fn limits(arguments: &ChatArguments, context: &Context, config: &Config, cap: SpendingCap) -> Limits {
+    let iterations = precedence::max_iterations(config, &context.env, arguments.max_turns);
+    Limits { iterations: u32::try_from(iterations).unwrap_or(u32::MAX), cap, ..Limits::default() }
+}
+
+fn compression(context: &Context, config: &Config) -> Compression {
+    let settings = CompressionSettings::resolve(config, &context.env);
+    let usual = Compression::default();
+    Compression {
+        mode: if settings.enabled { CompressionMode::On } else { CompressionMode::Off },
+        threshold: settings.threshold,
+        target_ratio: settings.target_ratio,
+        protect_last: settings.protect_last_n,
+        protect_first: config
+            .int("compression.protect_first_n")
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(usual.protect_first),
+    }
+}
+
+fn learning(config: &Config) -> Learning {
+    let settings = MemorySettings::from_config(config);
+    Learning {
+        memory_every: settings.nudge_interval,
+        skills_every: config.count("skills.creation_nudge_interval"),
+        flush_after: settings.flush_min_turns,
+    }
+}
+
+/// Messages every conversation begins with; what cannot be read is said and left out.
+fn prefill(context: &Context, config: &Config, output: &Output) -> Vec<Message> {
+    let Some(path) = precedence::prefill_file(config, &context.env, &context.home) else { return Vec::new() };
+    let read = std::fs::read(&path)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    match read {
+        Ok(messages) => messages,
+        Err(error) => {
+            output.notice(&format!("note: {} is not used as prefill: {error}", path.display()));
+            Vec::new()
+        }
+    }
+}
+
+/// The date where the user is.
+pub(crate) fn local_time(at: Timestamp) -> CivilTime {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let seconds = at.seconds() as i64;
+    let local = DateTime::from_timestamp(seconds, 0).unwrap_or_default().with_timezone(&Local);
+    CivilTime {
+        year: local.year(),
+        month: local.month(),
+        day: local.day(),
+        hour: local.hour(),
+        minute: local.minute(),
+        second: local.second(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Which model answers, and which one does the side tasks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hermes_config::settings::BudgetSettings;
+use hermes_config::{Config, Env, Surface};
+use hermes_model::client::{Account, Budget, BudgetedModel, Dumps, Extent, ModelClient, Persistence};
+use hermes_model::credential::Means;
+use hermes_model::offline::{MODEL_NAME, OfflineModel};
+use hermes_model::provider::auxiliary::{Task, find_model};
+use hermes_model::provider::fallback::chain;
+use hermes_model::provider::{Choice, Facts, Resolved, Target, resolve};
+use hermes_net::{Client, Config as NetConfig};
+use hermes_store::{Span, Store};
+use hermes_types::{Clock, Model, SideModel, SpendingCap, Timestamp};
+
+use crate::cli::ChatArguments;
+use crate::context::Context;
+
+/// The models of a run. Each turn gets them with a budget of its own.
+pub(crate) struct Models {
+    main: Arc<dyn Model>,
+    pub(crate) name: String,
+    pub(crate) provider: String,
+    /// Who does side tasks, when not the main one.
+    side: Option<SideModel>,
+    pub(crate) cap: SpendingCap,
+    /// What may be spent today, shared by all turns.
+    day: Option<Account>,
+}
+
+impl Models {
+    /// The main model and the one for side tasks, with a fresh budget for one turn.
+    pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>) {
+        let mut budget = Budget::new(self.cap);
+        if let Some(day) = &self.day {
+            budget = budget.with(day.clone());
+        }
+        let main: Arc<dyn Model> = Arc::new(BudgetedModel::new(self.main.clone(), budget.clone()));
+        let side = self.side.as_ref().map(|side| SideModel {
+            model: Arc::new(BudgetedModel::new(side.model.clone(), budget)),
+            ..side.clone()
+        });
+        (main, side)
+    }
+}
+
+pub(crate) fn choose(
+    arguments: &ChatArguments,
+    context: &Context,
+    config: Config,
+    clock: &Arc<dyn Clock>,
+    store: &Store,
+) -> Result<Models> {
+    let settings = BudgetSettings::from_config(&config);
+    let cap = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens: None };
+    let day = match settings.per_day_usd.and_then(micro_usd) {
+        Some(limit) => {
+            let spent = store.spent(Span::Since(midnight(clock.now()))).wait()?.micro_usd;
+            Some(Account::day(limit, spent))
+        }
+        None => None,
+    };
+    let facts = Facts::read(&context.home, config, context.env.clone());
+    let choice =
+        Choice { provider: arguments.provider.clone(), model: arguments.model.clone(), ..Choice::default() };
+    let target = match resolve(&facts, &choice, Surface::Cli)? {
+        Resolved::Offline => {
+            let main: Arc<dyn Model> = Arc::new(OfflineModel);
+            let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
+            return Ok(Models { main, name, provider, side: None, cap, day });
+        }
+        Resolved::Target(target) => target,
+    };
+    let net = Client::new(net_config(&context.env, clock))?;
+    let means = Means::new(net.clone(), clock.clone(), &context.home, context.env.clone());
+    let (fallbacks, _) = chain(&facts, Some(&target), Surface::Cli);
+    let endpoints =
+        std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
+    let client = ModelClient::new(net.clone(), clock.clone(), endpoints, persistence(&context.env))
+        .context("no endpoint")?;
+    let all = context.env.bool("HERMES_DUMP_REQUESTS").unwrap_or(false);
+    let extent = if all { Extent::All } else { Extent::Failures };
+    let dumps = Dumps { folder: context.home.join("sessions"), extent };
+    let main: Arc<dyn Model> = Arc::new(client.with_dumps(Some(dumps)));
+    let side = side(&facts, &target, &net, &means, clock);
+    Ok(Models { main, name: target.model.clone(), provider: target.provider().to_owned(), side, cap, day })
+}
+
+/// Who does side tasks; nothing when the main model has to.
+fn side(
+    facts: &Facts,
+    main: &Target,
+    net: &Client,
+    means: &Means,
+    clock: &Arc<dyn Clock>,
+) -> Option<SideModel> {
+    let found = find_model(facts, Task::Compression, &Choice::default(), Some(main), Surface::Cli);
+    let auxiliary = match found {
+        Ok(found) => found?,
+        Err(error) => {
+            tracing::warn!(%error, "no model for side tasks; the main one does them");
+            return None;
+        }
+    };
+    let endpoint = auxiliary.target.endpoint(means);
+    let client = ModelClient::new(net.clone(), clock.clone(), vec![endpoint], Persistence::default())?;
+    Some(SideModel {
+        model: Arc::new(client),
+        name: auxiliary.target.model.clone(),
+        patience: auxiliary.timeout,
+    })
+}
+
+/// Dollars of a setting in millionths; what is not an amount sets no limit.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a sum people pay")]
+fn micro_usd(dollars: f64) -> Option<u64> {
+    (dollars.is_finite() && (0.0..1e9).contains(&dollars)).then_some((dollars * 1e6).round() as u64)
+}
+
+/// The beginning of the day where the user is.
+fn midnight(now: Timestamp) -> Timestamp {
+    let local = super::local_time(now);
+    let since = f64::from(local.hour) * 3600.0 + f64::from(local.minute) * 60.0 + f64::from(local.second);
+    Timestamp(now.seconds() - since)
+}
+
+fn net_config(env: &Env, clock: &Arc<dyn Clock>) -> NetConfig {
+    let mut net = NetConfig::new(clock.clone());
+    net.ca_bundle = ["HERMES_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"]
+        .into_iter()
+        .find_map(|name| env.get(name))
+        .map(PathBuf::from);
+    net
+}
+
+/// What the environment says about waiting, over the usual.
+fn persistence(env: &Env) -> Persistence {
+    let usual = Persistence::default();
+    let seconds = |name: &str, usual: Duration| {
+        env.number(name)
+            .and_then(|given| Duration::try_from_secs_f64(given).ok())
+            .filter(|d| !d.is_zero())
+            .unwrap_or(usual)
+    };
+    let retries = env.number("HERMES_STREAM_RETRIES").filter(|given| (0.0..100.0).contains(given));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 100")]
+    let stream_retries = retries.map_or(usual.stream_retries, |given| given as u32);
+    Persistence {
+        stream_retries,
+        answer_within: seconds("HERMES_API_TIMEOUT", usual.answer_within),
+        stall_after: seconds("HERMES_STREAM_STALE_TIMEOUT", usual.stall_after),
+        ..usual
+    }
+}
