@@ -1,0 +1,460 @@
+//! Plays the scenario files in `tests/scenarios`: what a person says, what the model answers, and what must be seen
+//! afterwards. How to write one is in `tests/scenarios/README.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use hermes_testkit::{ModelServer, RecordedRequest, Script, TempHome};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    scenario: String,
+    /// Which rule it is about, for the reader.
+    #[serde(default)]
+    rule: String,
+    /// More lines of config.yaml.
+    #[serde(default)]
+    config: Value,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// Files of the home before the first step.
+    #[serde(default)]
+    home: BTreeMap<String, String>,
+    /// Files of the working folder before the first step.
+    #[serde(default)]
+    folder: BTreeMap<String, String>,
+    #[serde(default)]
+    model: Script,
+    steps: Vec<Step>,
+    #[serde(default)]
+    then: Then,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    /// A question; later ones go on with the conversation.
+    say: Option<String>,
+    /// A whole command line instead.
+    run: Option<Vec<String>>,
+    #[serde(default)]
+    flags: Vec<String>,
+    /// Begin a new conversation.
+    #[serde(default)]
+    anew: bool,
+    /// Show the turn as a person sees it, not the answer alone.
+    #[serde(default)]
+    loud: bool,
+    /// Ctrl-C when the model has come to this gate.
+    interrupt_at: Option<String>,
+    /// Kill the process when the model has come to this gate.
+    kill_at: Option<String>,
+    answer: Option<String>,
+    error: Option<String>,
+    #[serde(default)]
+    exit: i32,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Then {
+    /// How many requests the model got.
+    requests: Option<usize>,
+    /// What some of them held, by number from 1.
+    request: BTreeMap<usize, Expected>,
+    /// The transcript of the newest session.
+    rows: Option<Vec<String>>,
+    /// How many sessions there are.
+    sessions: Option<usize>,
+    /// Files of the working folder; nothing means absent.
+    files: BTreeMap<String, Option<String>>,
+    home: BTreeMap<String, Option<String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Expected {
+    /// All messages but the system text.
+    messages: Option<Vec<String>>,
+    /// The last message.
+    last: Option<String>,
+    system: Option<String>,
+    not_in_system: Option<String>,
+    tools: Option<Vec<String>>,
+    /// Fields of the body, by JSON pointer.
+    body: BTreeMap<String, Value>,
+}
+
+/// Plays every scenario of a file and reports all that fail.
+pub(crate) fn play_file(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios").join(format!("{name}.yaml"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let scenarios: Vec<Scenario> =
+        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(!scenarios.is_empty(), "{name} holds no scenario");
+    let mut failed = String::new();
+    for scenario in &scenarios {
+        let complaints = play(scenario);
+        if !complaints.is_empty() {
+            let _ = writeln!(
+                failed,
+                "\n=== {} ({})\n{}",
+                scenario.scenario,
+                scenario.rule,
+                complaints.join("\n")
+            );
+        }
+    }
+    assert!(failed.is_empty(), "{failed}");
+}
+
+fn play(scenario: &Scenario) -> Vec<String> {
+    let server = ModelServer::start_blocking(scenario.model.clone()).unwrap();
+    let home = TempHome::builder().config_yaml(&config(scenario, &server)).build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    put(home.path(), &scenario.home);
+    put(folder.path(), &scenario.folder);
+    let mut complaints = Vec::new();
+    let mut begun = false;
+    for (at, step) in scenario.steps.iter().enumerate() {
+        let arguments = arguments(step, begun);
+        begun |= step.say.is_some();
+        let child = start(folder.path(), home.path(), &scenario.env, &arguments);
+        let output = end(child, step, &server);
+        check_step(at + 1, step, &output, &mut complaints);
+    }
+    check_then(&scenario.then, &server, home.path(), folder.path(), &mut complaints);
+    if !complaints.is_empty() {
+        complaints
+            .extend(server.requests().iter().map(|request| format!("  was asked: {:#?}", messages(request))));
+    }
+    complaints
+}
+
+fn config(scenario: &Scenario, server: &ModelServer) -> String {
+    let mut config = serde_json::json!({
+        "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+    });
+    merge(&mut config, &scenario.config);
+    // JSON is YAML.
+    serde_json::to_string_pretty(&config).unwrap()
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (_, Value::Null) => {}
+        (into, from) => *into = from.clone(),
+    }
+}
+
+fn put(folder: &Path, files: &BTreeMap<String, String>) {
+    for (name, text) in files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+fn arguments(step: &Step, begun: bool) -> Vec<String> {
+    if let Some(run) = &step.run {
+        return run.clone();
+    }
+    let mut arguments = vec!["chat".to_owned()];
+    if begun && !step.anew {
+        arguments.push("-c".to_owned());
+    }
+    arguments.extend(step.flags.iter().cloned());
+    if !step.loud {
+        arguments.push("-Q".to_owned());
+    }
+    arguments.extend(["-q".to_owned(), step.say.clone().unwrap_or_default()]);
+    arguments
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+fn start(folder: &Path, home: &Path, env: &BTreeMap<String, String>, arguments: &[String]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_hermes"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("HERMES_HOME", home)
+        .env("HOME", home.join("user"))
+        .env("PATH", "/usr/bin:/bin")
+        .env("TZ", "UTC")
+        .envs(env)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn end(child: Child, step: &Step, server: &ModelServer) -> Output {
+    let pid = Pid::from_child(&child);
+    if let Some(gate) = &step.interrupt_at {
+        server.wait_until_at_blocking(gate, 1);
+        kill_process(pid, Signal::INT).unwrap();
+    }
+    if let Some(gate) = &step.kill_at {
+        server.wait_until_at_blocking(gate, 1);
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn check_step(at: usize, step: &Step, output: &Output, complaints: &mut Vec<String>) {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let killed = step.kill_at.is_some();
+    let code = output.status.code().unwrap_or(-1);
+    if !killed && code != step.exit {
+        complaints.push(format!("step {at}: exit {code}, expected {}; stderr: {stderr}", step.exit));
+    }
+    if let Some(expected) = &step.answer
+        && !fits(expected, stdout.trim())
+    {
+        complaints.push(format!("step {at}: answered\n  {}\nexpected\n  {expected}", stdout.trim()));
+    }
+    if let Some(expected) = &step.error
+        && !fits(expected, stderr.trim())
+    {
+        complaints.push(format!("step {at}: on standard error\n  {}\nexpected\n  {expected}", stderr.trim()));
+    }
+    if stderr.contains("panicked at") {
+        complaints.push(format!("step {at}: it panicked: {stderr}"));
+    }
+}
+
+fn check_then(then: &Then, server: &ModelServer, home: &Path, folder: &Path, complaints: &mut Vec<String>) {
+    if let Some(count) = then.requests
+        && server.request_count() != count
+    {
+        complaints.push(format!("{} requests, expected {count}", server.request_count()));
+    }
+    for (number, expected) in &then.request {
+        if *number == 0 || *number > server.request_count() {
+            complaints.push(format!("there is no request {number}"));
+            continue;
+        }
+        check_request(*number, expected, &server.request(number - 1), complaints);
+    }
+    let exported = exported(folder, home);
+    if let Some(count) = then.sessions
+        && exported.len() != count
+    {
+        complaints.push(format!("{} sessions, expected {count}", exported.len()));
+    }
+    if let Some(rows) = &then.rows {
+        let newest = exported.iter().max_by(|a, b| started(a).total_cmp(&started(b)));
+        let found: Vec<String> = newest
+            .and_then(|session| session["messages"].as_array())
+            .into_iter()
+            .flatten()
+            .map(render)
+            .collect();
+        check_list("the transcript", rows, &found, complaints);
+    }
+    for (base, files) in [(folder, &then.files), (home, &then.home)] {
+        for (name, expected) in files {
+            check_file(&base.join(name), expected.as_deref(), complaints);
+        }
+    }
+}
+
+fn started(session: &Value) -> f64 {
+    session["started_at"].as_f64().unwrap_or_default()
+}
+
+/// Every session with its messages, as the program itself exports them.
+fn exported(folder: &Path, home: &Path) -> Vec<Value> {
+    let arguments = ["sessions", "export", "-"].map(str::to_owned);
+    let output = start(folder, home, &BTreeMap::new(), &arguments).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn check_request(
+    number: usize,
+    expected: &Expected,
+    request: &RecordedRequest,
+    complaints: &mut Vec<String>,
+) {
+    let found = messages(request);
+    if let Some(messages) = &expected.messages {
+        check_list(&format!("request {number}"), messages, &found, complaints);
+    }
+    if let Some(last) = &expected.last {
+        let found = found.last().map(String::as_str).unwrap_or_default();
+        if !fits(last, found) {
+            complaints.push(format!("request {number} ends with\n  {found}\nexpected\n  {last}"));
+        }
+    }
+    let system = request.system_text();
+    if let Some(text) = &expected.system
+        && !fits(text, system.trim())
+    {
+        complaints.push(format!("request {number} has the system text\n  {system}\nexpected\n  {text}"));
+    }
+    if let Some(text) = &expected.not_in_system
+        && system.contains(text.as_str())
+    {
+        complaints.push(format!("request {number} has {text:?} in its system text"));
+    }
+    if let Some(tools) = &expected.tools
+        && request.tool_names() != *tools
+    {
+        complaints.push(format!("request {number} offers {:?}, expected {tools:?}", request.tool_names()));
+    }
+    for (pointer, value) in &expected.body {
+        let found = request.json().pointer(pointer).cloned().unwrap_or(Value::Null);
+        let same = match (value, &found) {
+            (Value::String(pattern), Value::String(text)) => fits(pattern, text),
+            _ => found == *value,
+        };
+        if !same {
+            complaints.push(format!("request {number} has {found} at {pointer}, expected {value}"));
+        }
+    }
+}
+
+fn check_list(what: &str, expected: &[String], found: &[String], complaints: &mut Vec<String>) {
+    let same = expected.len() == found.len()
+        && expected.iter().zip(found).all(|(pattern, text)| fits(pattern, text));
+    if !same {
+        complaints.push(format!("{what} is\n  {found:#?}\nexpected\n  {expected:#?}"));
+    }
+}
+
+fn check_file(path: &Path, expected: Option<&str>, complaints: &mut Vec<String>) {
+    let found = std::fs::read_to_string(path).ok();
+    let same = match (expected, &found) {
+        (None, None) => true,
+        (Some(pattern), Some(text)) => fits(pattern, text),
+        _ => false,
+    };
+    if !same {
+        complaints.push(format!("{} is {found:?}, expected {expected:?}", PathBuf::from(path).display()));
+    }
+}
+
+/// The messages of a request without the system text, each on a line of its own.
+fn messages(request: &RecordedRequest) -> Vec<String> {
+    let Some(list) = request.try_json().and_then(|body| body.get("messages")).and_then(Value::as_array)
+    else {
+        return Vec::new();
+    };
+    list.iter().filter(|message| message["role"] != "system").map(render).collect()
+}
+
+/// `user: hello`, `assistant: text [read_file({"path":"a"})]`, `tool: result`
+fn render(message: &Value) -> String {
+    let text = match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    };
+    let mut line = format!("{}: {text}", message["role"].as_str().unwrap_or("?"));
+    let calls: Vec<String> = message["tool_calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|call| {
+            let function = &call["function"];
+            format!(
+                "{}({})",
+                function["name"].as_str().unwrap_or("?"),
+                function["arguments"].as_str().unwrap_or("?")
+            )
+        })
+        .collect();
+    if !calls.is_empty() {
+        let _ = write!(line, " [{}]", calls.join(", "));
+    }
+    line.trim_end().to_owned()
+}
+
+/// Whether a text fits a pattern in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let pattern = pattern.trim_end();
+    let text = text.trim_end();
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let [first, middle @ .., last] = parts.as_slice() else { return pattern == text };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    for part in middle {
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(last)
+}
+
+#[test]
+fn patterns_fit_as_people_expect() {
+    assert!(fits("hello", "hello\n") && fits("*", "") && fits("a*c", "abc") && fits("*b*", "abc"));
+    assert!(!fits("a*d", "abc") && !fits("ab", "abc") && !fits("a*bc*bc", "abc"));
+}
+
+macro_rules! files {
+    ($($name:ident),* $(,)?) => { $(
+        #[test]
+        fn $name() {
+            play_file(stringify!($name));
+        }
+    )* };
+}
+
+files!(
+    loop_basics,
+    cut_off_answers,
+    empty_answers,
+    tool_calls,
+    tool_execution,
+    long_results,
+    step_budget,
+    interrupts,
+    provider_errors,
+    reasoning,
+    prompt,
+    context_files,
+    memory,
+    compression,
+    sessions,
+    past_sessions,
+    reading,
+    writing,
+    patching,
+    searching,
+    todo_and_clarify,
+    toolsets,
+    command_line,
+    spending,
+);
+
+/// A file nobody plays proves nothing.
+#[test]
+fn every_file_is_played() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let source = include_str!("scenario.rs");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "yaml") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let list = source.split("files!(").nth(1).unwrap().split(')').next().unwrap();
+            assert!(
+                list.split(',').any(|known| known.trim() == name),
+                "{name}.yaml is not in the list of files"
+            );
+        }
+    }
+}
