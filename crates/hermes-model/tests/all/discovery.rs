@@ -298,7 +298,7 @@ async fn the_list_of_a_hosted_endpoint_is_kept() {
         "  - when: {{path: /v1/models}}\n    http: {{status: 200, body: {}}}\n  - when: {{path: /v1/models}}\n    http: {{status: 200, body: {}}}\n",
         list("one"),
         list("two")
-    );
+    ) + "  - when: {path: '*'}\n    repeat: forever\n    http: {status: 500, body: {}}\n";
     let mut stage = Stage::still(&replies, &[]).await;
     let clock = stage.means.clock.clone();
     let config = Config { proxies: Proxies::Direct, resolver: Arc::new(Here), ..Config::new(clock) };

@@ -28,7 +28,7 @@ use compare::{Side, count, describe, differences};
 use object::{Commit, Id};
 use prune::prune;
 use repository::Repository;
-use tree::{Contents, Keep, look, read_tree, write_tree};
+use tree::{Contents, Keep, include, look, read_tree, write_tree};
 
 pub use compare::Counts;
 pub use destructive::is_destructive;
@@ -138,9 +138,16 @@ impl Checkpoints {
             taken.clear();
         }
         taken.insert(root.clone(), turn.clone());
-        if let Err(error) = self.snapshot(&root, reason) {
-            tracing::debug!(project = %root.display(), %error, "no checkpoint was taken");
+        if let Err(error) = self.snapshot(&root, reason, &Contents::new()).and_then(|_| self.prune(&root)) {
+            tracing::debug!(project = %root.display(), %error, "no checkpoint was taken, or old ones were not removed");
         }
+    }
+
+    /// Not while going back: what is gone back to may be the oldest.
+    fn prune(&self, root: &Path) -> io::Result<()> {
+        let repository = Repository::of(&self.base, root);
+        let _alone = repository.lock()?;
+        prune(&repository, self.max_snapshots, self.clock.now())
     }
 
     /// The whole disk, or all a user has, is no project.
@@ -148,23 +155,20 @@ impl Checkpoints {
         root.parent().is_none() || root == self.user_home
     }
 
-    /// Keeps the project as it is now; nothing if the newest snapshot is the same.
-    fn snapshot(&self, root: &Path, reason: &str) -> io::Result<Option<Id>> {
+    /// Keeps the project as it is now, and `also` what its excludes leave out; no new snapshot if the newest is the
+    /// same.
+    fn snapshot(&self, root: &Path, reason: &str, also: &Contents) -> io::Result<(Option<Id>, Contents)> {
         let repository = Repository::of(&self.base, root);
         repository.prepare(root)?;
         let _alone = repository.lock()?;
-        let contents = self.look(&repository, root, Keep::Yes)?;
+        let mut contents = self.look(&repository, root, Keep::Yes)?;
+        include(&repository, root, also.keys(), &mut contents);
         if contents.is_empty() && repository.head().is_none() {
-            return Ok(None);
+            return Ok((None, contents));
         }
         let tree = write_tree(&repository, &contents)?;
         let added = repository.add(tree, reason, self.clock.now())?;
-        if added.is_some()
-            && let Err(error) = prune(&repository, self.max_snapshots, self.clock.now())
-        {
-            tracing::debug!(project = %root.display(), %error, "old checkpoints were not removed");
-        }
-        Ok(added)
+        Ok((added, contents))
     }
 
     fn look(&self, repository: &Repository, root: &Path, keep: Keep) -> io::Result<Contents> {
@@ -240,8 +244,7 @@ impl Checkpoints {
         let _alone = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = id.to_string();
         let reason = format!("pre-rollback snapshot (restoring to {})", head(&hash, 8));
-        let saved = self.snapshot(&root, &reason).map_err(CheckpointError::NotSaved)?;
-        let now = self.look(&repository, &root, Keep::No).map_err(CheckpointError::NotSaved)?;
+        let (saved, now) = self.snapshot(&root, &reason, &wanted).map_err(CheckpointError::NotSaved)?;
         let mut restored = Restored {
             hash,
             reason: commit.message,
@@ -251,6 +254,12 @@ impl Checkpoints {
         };
         for (path, (mode, id)) in wanted {
             if now.get(&path) == Some(&(mode, id)) {
+                continue;
+            }
+            if !now.contains_key(&path)
+                && root.join(&path).symlink_metadata().is_ok_and(|meta| !meta.is_dir())
+            {
+                restored.failed.push((path, "what is there now could not be saved first".to_owned()));
                 continue;
             }
             match restore::put(&repository, &root, &path, mode, id) {

@@ -75,6 +75,23 @@ pub(super) fn look(
     Ok(contents)
 }
 
+/// Adds files that the excludes leave out, where they are there: what is about to be overwritten is kept too.
+pub(super) fn include<'a>(
+    repository: &Repository,
+    root: &Path,
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    contents: &mut Contents,
+) {
+    let mut cache = Cache::default();
+    for path in paths {
+        if !contents.contains_key(path)
+            && let Ok(Some(found)) = look_at(repository, &root.join(path), path, &mut cache, Keep::Yes)
+        {
+            contents.insert(path.clone(), found);
+        }
+    }
+}
+
 fn look_at(
     repository: &Repository,
     path: &Path,
@@ -174,6 +191,7 @@ fn is_plain_name(name: &[u8]) -> bool {
 }
 
 /// Which object each file was when it was last looked at, told by its size and times.
+#[derive(Default)]
 struct Cache {
     known: HashMap<Vec<u8>, (Signature, Id)>,
     fresh: HashMap<Vec<u8>, (Signature, Id)>,

@@ -148,6 +148,19 @@ fn what_is_private_or_made_anew_is_not_kept() {
 }
 
 #[test]
+fn what_is_ignored_by_now_is_kept_before_it_is_overwritten() {
+    let project = Project::with(&[("a", "1")]);
+    project.before("1", "a");
+    project.write("a", "precious");
+    project.write(".gitignore", "a\n");
+    let restored = project.checkpoints.restore(&project.root(), "1").unwrap();
+    assert_eq!(restored.files, [Path::new("a")]);
+    assert_eq!(project.text("a"), "1");
+    project.checkpoints.restore_file(&project.root(), &restored.saved.unwrap(), "a").unwrap();
+    assert_eq!(project.text("a"), "precious");
+}
+
+#[test]
 fn one_file_comes_back_alone() {
     let project = Project::with(&[("a", "1"), ("sub/b", "1")]);
     project.before("1", "a");

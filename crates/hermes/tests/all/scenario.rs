@@ -365,7 +365,7 @@ fn render(message: &Value) -> String {
         }
         _ => String::new(),
     };
-    let mut line = format!("{}: {text}", message["role"].as_str().unwrap_or("?"));
+    let mut line = format!("{}: {text}", message["role"].as_str().unwrap_or("?")).trim_end().to_owned();
     let calls: Vec<String> = message["tool_calls"]
         .as_array()
         .into_iter()
@@ -382,7 +382,7 @@ fn render(message: &Value) -> String {
     if !calls.is_empty() {
         let _ = write!(line, " [{}]", calls.join(", "));
     }
-    line.trim_end().to_owned()
+    line
 }
 
 /// Whether a text fits a pattern in which `*` stands for anything.
