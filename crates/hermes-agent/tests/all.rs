@@ -5,6 +5,8 @@ mod all {
     pub(crate) mod support;
 
     mod compress;
+    mod kill;
+    mod long;
     mod recover;
     mod turn;
 }

@@ -4,9 +4,6 @@
 //! Holds the block finder that the line diff uses too. Thresholds are the callers'. Invariant: the blocks are in order,
 //! do not overlap, and cover equal elements on both sides.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-
 /// From this length on, elements that are everywhere are no anchors.
 const POPULAR_FROM: usize = 200;
 
@@ -21,34 +18,56 @@ pub(crate) struct Block {
     pub(crate) len: usize,
 }
 
+/// A text made ready to be compared with many others.
+#[derive(Debug)]
+pub(crate) struct Comparable {
+    chars: Vec<char>,
+    places: Places,
+    /// How often characters occur, in a few classes: enough to tell most strangers apart without comparing them.
+    classes: [u16; Self::CLASSES],
+}
+
+impl Comparable {
+    const CLASSES: usize = 32;
+
+    pub(crate) fn new(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().collect();
+        let mut classes = [0_u16; Self::CLASSES];
+        for c in &chars {
+            let class = &mut classes[*c as usize % Self::CLASSES];
+            *class = class.saturating_add(1);
+        }
+        let places = Places::of(&chars);
+        Self { chars, places, classes }
+    }
+
+    /// How alike this text is to `other`.
+    pub(crate) fn similarity(&self, other: &Self) -> f64 {
+        let blocks = blocks(&self.chars, &other.chars, &other.places);
+        ratio(blocks.iter().map(|block| block.len).sum(), self.chars.len() + other.chars.len())
+    }
+
+    /// Whether the similarity reaches `cutoff`; cheap for texts that cannot.
+    pub(crate) fn reaches(&self, other: &Self, cutoff: f64) -> bool {
+        let total = self.chars.len() + other.chars.len();
+        if ratio(self.chars.len().min(other.chars.len()), total) < cutoff {
+            return false;
+        }
+        let shared = self.classes.iter().zip(&other.classes).map(|(a, b)| usize::from(*a.min(b))).sum();
+        // Counts that ran full say nothing.
+        let counted = !self.classes.iter().chain(&other.classes).any(|count| *count == u16::MAX);
+        (!counted || ratio(shared, total) >= cutoff) && self.similarity(other) >= cutoff
+    }
+}
+
 /// Between 0 (nothing in common) and 1 (equal). Two empty texts are equal.
 pub fn similarity(a: &str, b: &str) -> f64 {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let matched = matching_blocks(&a, &b).iter().map(|block| block.len).sum();
-    ratio(matched, a.len() + b.len())
+    Comparable::new(a).similarity(&Comparable::new(b))
 }
 
 /// Whether the similarity reaches `cutoff`; cheap for texts that cannot.
 pub fn is_similar(a: &str, b: &str, cutoff: f64) -> bool {
-    if a == b {
-        return cutoff <= 1.0;
-    }
-    let (a_len, b_len) = (a.chars().count(), b.chars().count());
-    if ratio(a_len.min(b_len), a_len + b_len) < cutoff {
-        return false;
-    }
-    let mut left: HashMap<char, usize> = HashMap::new();
-    for c in b.chars() {
-        *left.entry(c).or_default() += 1;
-    }
-    let shared = a.chars().filter(|c| match left.get_mut(c) {
-        Some(n) if *n > 0 => {
-            *n -= 1;
-            true
-        }
-        _ => false,
-    });
-    ratio(shared.count(), a_len + b_len) >= cutoff && similarity(a, b) >= cutoff
+    Comparable::new(a).reaches(&Comparable::new(b), cutoff)
 }
 
 /// The candidate most like `name`, if it reaches `cutoff`. Of equals the alphabetically last is taken, as difflib does.
@@ -57,10 +76,11 @@ pub fn closest_match<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
     cutoff: f64,
 ) -> Option<&'a str> {
+    let name = Comparable::new(name);
     candidates
         .into_iter()
-        .filter(|candidate| is_similar(candidate, name, cutoff))
-        .map(|candidate| (similarity(candidate, name), candidate))
+        .map(|candidate| (Comparable::new(candidate).similarity(&name), candidate))
+        .filter(|(score, _)| *score >= cutoff)
         .max_by(|(a, first), (b, second)| a.total_cmp(b).then_with(|| first.cmp(second)))
         .map(|(_, candidate)| candidate)
 }
@@ -70,9 +90,39 @@ fn ratio(matched: usize, total: usize) -> f64 {
     if total == 0 { 1.0 } else { 2.0 * matched as f64 / total as f64 }
 }
 
+/// Where each element of a sequence stands: positions ordered by element, without those too common to say anything.
+#[derive(Debug)]
+struct Places(Vec<usize>);
+
+impl Places {
+    fn of<T: Ord>(elements: &[T]) -> Self {
+        let mut order: Vec<usize> = (0..elements.len()).collect();
+        order.sort_by(|a, b| elements[*a].cmp(&elements[*b]).then(a.cmp(b)));
+        if elements.len() >= POPULAR_FROM {
+            let most = elements.len() / 100 + 1;
+            let groups =
+                order.chunk_by(|a, b| elements[*a] == elements[*b]).filter(|group| group.len() <= most);
+            order = groups.flatten().copied().collect();
+        }
+        Self(order)
+    }
+
+    /// The positions of one element, in order.
+    fn find<T: Ord>(&self, elements: &[T], wanted: &T) -> (usize, usize) {
+        let from = self.0.partition_point(|at| elements[*at] < *wanted);
+        let rest = &self.0[from..];
+        (from, from + rest.partition_point(|at| elements[*at] == *wanted))
+    }
+}
+
 /// Every run both sides share: the longest first, then the longest to its left and right, and so on.
-pub(crate) fn matching_blocks<T: Eq + Hash>(a: &[T], b: &[T]) -> Vec<Block> {
-    let mut finder = Finder { a, b, places: places(b), steps: MOST_STEPS };
+pub(crate) fn matching_blocks<T: Ord>(a: &[T], b: &[T]) -> Vec<Block> {
+    blocks(a, b, &Places::of(b))
+}
+
+fn blocks<T: Ord>(a: &[T], b: &[T], places: &Places) -> Vec<Block> {
+    let found = a.iter().map(|element| places.find(b, element)).collect();
+    let mut finder = Finder { a, b, places, found, steps: MOST_STEPS };
     let mut waiting = vec![(0, a.len(), 0, b.len())];
     let mut blocks = Vec::new();
     while let Some((a_from, a_to, b_from, b_to)) = waiting.pop() {
@@ -102,27 +152,16 @@ pub(crate) fn matching_blocks<T: Eq + Hash>(a: &[T], b: &[T]) -> Vec<Block> {
     merged
 }
 
-/// Where each element stands, without those too common to say anything.
-fn places<T: Eq + Hash>(b: &[T]) -> HashMap<&T, Vec<usize>> {
-    let mut places: HashMap<&T, Vec<usize>> = HashMap::new();
-    for (at, element) in b.iter().enumerate() {
-        places.entry(element).or_default().push(at);
-    }
-    if b.len() >= POPULAR_FROM {
-        let most = b.len() / 100 + 1;
-        places.retain(|_, at| at.len() <= most);
-    }
-    places
-}
-
 struct Finder<'a, T> {
     a: &'a [T],
     b: &'a [T],
-    places: HashMap<&'a T, Vec<usize>>,
+    places: &'a Places,
+    /// For each element of `a`, which of the places are its.
+    found: Vec<(usize, usize)>,
     steps: usize,
 }
 
-impl<T: Eq + Hash> Finder<'_, T> {
+impl<T: Ord> Finder<'_, T> {
     /// The longest run inside the two ranges; the earliest of equals.
     fn longest(&mut self, a_from: usize, a_to: usize, b_from: usize, b_to: usize) -> Block {
         let mut best = Block { a: a_from, b: b_from, len: 0 };
@@ -131,7 +170,8 @@ impl<T: Eq + Hash> Finder<'_, T> {
         let mut here: Vec<(usize, usize)> = Vec::new();
         for at in a_from..a_to {
             here.clear();
-            let places = self.places.get(&self.a[at]).map(Vec::as_slice).unwrap_or_default();
+            let (from, to) = self.found[at];
+            let places = &self.places.0[from..to];
             let first = places.partition_point(|place| *place < b_from);
             let mut earlier = before.iter().peekable();
             for place in places.iter().skip(first).take_while(|place| **place < b_to) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::adapt::unescape;
 use super::lines::{Lines, equal_blocks};
 use super::mapped::Mapped;
-use crate::similarity::{is_similar, similarity};
+use crate::similarity::{Comparable, similarity};
 
 /// How alike the lines between two anchors must be, with one candidate and with several.
 const MIDDLE_ALONE: f64 = 0.5;
@@ -15,7 +15,7 @@ const LINE_ALIKE: f64 = 0.8;
 /// Rewriting a text for comparison takes many times its size; larger ones are compared as they are.
 const MOST_REWRITTEN: usize = 4 * 1024 * 1024;
 /// Pairs of lines that are compared loosely; with more the passage counts as not found.
-const MOST_PAIRS: usize = 1_000_000;
+const MOST_PAIRS: usize = 500_000;
 
 /// Which comparison found the passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,24 +153,30 @@ fn block_anchor(content: &str, old: &str) -> Vec<Range<usize>> {
 }
 
 fn context_aware(text: &Lines<'_>, pattern: &Lines<'_>) -> Vec<Range<usize>> {
-    let content: Vec<&str> = text.texts().map(str::trim).collect();
-    let wanted: Vec<&str> = pattern.texts().map(str::trim).collect();
+    let wanted: Vec<Comparable> = pattern.texts().map(|line| Comparable::new(line.trim())).collect();
+    let blank: Vec<bool> = pattern.texts().map(|line| line.trim().is_empty()).collect();
     let height = wanted.len();
+    let with_words = blank.iter().filter(|blank| !**blank).count();
+    let windows = (text.texts().len() + 1).saturating_sub(height);
     // Empty lines are alike everywhere: without words on one line there is nothing to go by.
-    if height > content.len() || wanted.iter().all(|line| line.is_empty()) {
+    if with_words == 0 || windows.saturating_mul(height) > MOST_PAIRS {
         return Vec::new();
     }
-    if content.len().saturating_mul(height) > MOST_PAIRS {
-        return Vec::new();
+    // For each window that begins at a line: how many of its lines are alike, and how many of those have words.
+    let mut alike = vec![(0_usize, 0_usize); windows];
+    for (at, line) in text.texts().enumerate() {
+        let line = Comparable::new(line.trim());
+        for (row, wanted) in wanted.iter().enumerate().take(at + 1) {
+            let Some((all, words)) = alike.get_mut(at - row) else { continue };
+            let can_still = (*all + height - row) * 2 >= height;
+            if can_still && wanted.reaches(&line, LINE_ALIKE) {
+                *all += 1;
+                *words += usize::from(!blank[row]);
+            }
+        }
     }
-    let with_words = wanted.iter().filter(|line| !line.is_empty()).count();
-    let alike = |window: &[&str]| {
-        let pairs = window.iter().zip(&wanted).filter(|(line, wanted)| is_similar(wanted, line, LINE_ALIKE));
-        // Empty lines count, but they alone must not carry a match.
-        let (all, words) = pairs
-            .fold((0, 0), |(all, words), (_, wanted)| (all + 1, words + usize::from(!wanted.is_empty())));
-        all * 2 >= height && words * 2 >= with_words
-    };
-    let found = content.windows(height).enumerate().filter(|(_, window)| alike(window));
+    // Empty lines count, but they alone must not carry a match.
+    let enough = |(all, words): &(usize, usize)| all * 2 >= height && words * 2 >= with_words;
+    let found = alike.iter().enumerate().filter(|(_, counts)| enough(counts));
     found.filter_map(|(at, _)| text.span(at, height)).collect()
 }

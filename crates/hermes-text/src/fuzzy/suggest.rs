@@ -3,26 +3,27 @@
 use std::fmt::Write as _;
 
 use super::lines::Lines;
-use crate::similarity::{is_similar, similarity};
+use crate::similarity::Comparable;
 
 const MOST: usize = 3;
 const ALIKE: f64 = 0.3;
 const AROUND: usize = 2;
 /// Comparing costs; a line further down than this is not looked at.
-const MOST_LINES: usize = 20_000;
+const MOST_LINES: usize = 10_000;
 
 /// Up to three places whose line is most like the first line of `old`, each with two lines around it and numbered.
 pub fn similar_passages(content: &str, old: &str) -> Vec<String> {
     let Some(anchor) = old.split('\n').map(str::trim).find(|line| !line.is_empty()) else {
         return Vec::new();
     };
+    let anchor = Comparable::new(anchor);
     let lines = Lines::of(content);
     let mut scored: Vec<(f64, usize)> = lines
         .texts()
         .take(MOST_LINES)
         .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty() && is_similar(line.trim(), anchor, ALIKE))
-        .map(|(at, line)| (similarity(line.trim(), anchor), at))
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(at, line)| (Comparable::new(line.trim()).similarity(&anchor), at))
         .filter(|(score, _)| *score > ALIKE)
         .collect();
     scored.sort_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));

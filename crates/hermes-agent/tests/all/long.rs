@@ -1,0 +1,75 @@
+//! A conversation that goes on and on: its size stays within the window, its first task stays before the model.
+
+use hermes_agent::message_tokens;
+use hermes_types::{Outcome, SideModel};
+
+use super::support::{Bench, Scripted, calling, said};
+
+const WINDOW: u64 = 24_000;
+
+/// Turns with large results, and the largest request among them.
+async fn talk(turns: usize) -> (Bench, u64, usize) {
+    let mut bench =
+        Bench::new([]).tool(Scripted::new("big", |_| Outcome::done("0123456789 lorem ipsum\n".repeat(260))));
+    *bench.model.window.lock().unwrap() = WINDOW;
+    *bench.model.input.lock().unwrap() = None;
+    let side = Bench::new([]);
+    *side.model.otherwise.lock().unwrap() =
+        Some(said("## Goal\nfind the blue teapot\n## Progress\n### Done\nmuch"));
+    bench.agent.side = Some(SideModel {
+        model: side.model.clone(),
+        name: "side".into(),
+        patience: std::time::Duration::from_mins(1),
+    });
+    bench.agent.limits.iterations = 20;
+    let mut conversation = bench.conversation();
+    let (mut largest, mut sessions) = (0, 1);
+    for turn in 0..turns {
+        let asked = if turn == 0 {
+            "Find the blue teapot, please.".to_owned()
+        } else {
+            format!("turn {turn}: and then?")
+        };
+        bench.script([calling(&[("big", "{}")]), said(&format!("answer {turn}"))]);
+        let before = conversation.session().clone();
+        bench.say(&mut conversation, &asked).await;
+        sessions += usize::from(*conversation.session() != before);
+        let mut asked = bench.model.asked.lock().unwrap();
+        let size = |request: &hermes_types::Request| request.messages.iter().map(message_tokens).sum::<u64>();
+        largest = largest.max(asked.iter().map(size).max().unwrap_or_default());
+        // Only the last request is looked at; keeping all of them would be this test's own leak.
+        let keep = asked.len().saturating_sub(1);
+        asked.drain(..keep);
+        side.model.asked.lock().unwrap().clear();
+    }
+    (bench, largest, sessions)
+}
+
+#[tokio::test]
+async fn two_hundred_turns_stay_within_the_window_and_keep_their_task() {
+    let (bench, largest, sessions) = talk(200).await;
+    assert!(largest < WINDOW, "the largest request had {largest} tokens");
+    assert!(sessions > 3, "{sessions} sessions");
+    let last = bench.asked(bench.calls() - 1);
+    let first = last.messages.first().unwrap().content.text().into_owned();
+    assert_eq!(first, "Find the blue teapot, please.");
+}
+
+/// Memory of this process in kilobytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4
+}
+
+#[tokio::test]
+#[ignore = "a measurement: run it by hand with --no-capture"]
+async fn two_thousand_turns() {
+    talk(100).await;
+    let before = resident();
+    let (_, largest, sessions) = talk(2_000).await;
+    let after = resident();
+    println!(
+        "2,000 turns: memory {before} kB before, {after} kB after; {sessions} sessions; largest request {largest} tokens of {WINDOW}"
+    );
+    assert!(largest < WINDOW);
+}
