@@ -3,7 +3,11 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use hermes_store::Lease;
+
 use crate::agent::Agent;
+use crate::conversation::Conversation;
+use crate::error::Error;
 
 /// How long a lease holds without a word from its holder.
 pub(crate) const SPAN: Duration = Duration::from_mins(1);
@@ -16,6 +20,27 @@ pub(crate) async fn keep(agent: &Agent, conversation: &str) -> Infallible {
         let renewed = agent.store.take_lease(conversation, &agent.holder, agent.clock.now(), SPAN).await;
         if let Err(error) = renewed {
             tracing::warn!(%error, "a lease could not be renewed");
+        }
+    }
+}
+
+impl Agent {
+    pub(crate) async fn take_lease(&self, conversation: &Conversation) -> Result<(), Error> {
+        let key = conversation.session.as_str();
+        match self.store.take_lease(key, &self.holder, self.clock.now(), SPAN).await? {
+            Lease::Granted => Ok(()),
+            Lease::HeldBy { holder, .. } if !hermes_task::may_live(&holder) => {
+                let now = self.clock.now();
+                let taken = self.store.take_lease_from(key, &holder, &self.holder, now, SPAN).await?;
+                if taken { Ok(()) } else { Err(Error::Busy { holder }) }
+            }
+            Lease::HeldBy { holder, .. } => Err(Error::Busy { holder }),
+        }
+    }
+
+    pub(crate) async fn give_lease_back(&self, conversation: &Conversation) {
+        if let Err(error) = self.store.release_lease(conversation.session.as_str(), &self.holder).await {
+            tracing::warn!(%error, "a lease was not given back; it runs out by itself");
         }
     }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use hermes_text::{DiffLine, diff_lines, unified_diff};
 
-use super::object::{Id, Kind, Mode};
+use super::encoding::Mode;
+use super::object::{Id, Kind};
 use super::repository::Repository;
 use super::tree::Contents;
 

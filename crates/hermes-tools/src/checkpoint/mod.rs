@@ -6,6 +6,7 @@
 
 mod compare;
 mod destructive;
+mod encoding;
 mod object;
 mod pack;
 mod project;
@@ -25,7 +26,8 @@ use hermes_types::{Clock, Timestamp, TurnId};
 
 use crate::file::real_path;
 use compare::{Side, count, describe, differences};
-use object::{Commit, Id};
+use encoding::Commit;
+use object::Id;
 use prune::prune;
 use repository::Repository;
 use tree::{Contents, Keep, include, look, read_tree, write_tree};

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use hermes_types::Timestamp;
 
-use super::object::{Id, Kind, Mode, decode_tree};
+use super::encoding::{Mode, decode_tree};
+use super::object::{Id, Kind};
 use super::repository::Repository;
 use super::tree::cached_ids;
 

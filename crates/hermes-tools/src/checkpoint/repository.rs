@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use hermes_types::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::object::{Commit, Id, Kind, Objects, decode_commit, encode_commit};
+use super::encoding::{Commit, decode_commit, encode_commit};
+use super::object::{Id, Kind, Objects};
 
 /// What never goes into a snapshot: what is made anew, and what holds secrets.
 const EXCLUDE: &[&str] = &[

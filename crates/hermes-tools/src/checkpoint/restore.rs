@@ -10,7 +10,8 @@ use std::path::Path;
 
 use hermes_types::random_hex;
 
-use super::object::{Id, Kind, Mode};
+use super::encoding::Mode;
+use super::object::{Id, Kind};
 use super::repository::Repository;
 
 /// Puts one file in place in one step.

@@ -15,7 +15,8 @@ use std::time::Duration;
 use hermes_types::Clock;
 use ignore::WalkBuilder;
 
-use super::object::{Id, Kind, Mode, TreeEntry, decode_tree, encode_tree, hash_bytes, hash_file};
+use super::encoding::{Mode, TreeEntry, decode_tree, encode_tree};
+use super::object::{Id, Kind, hash_bytes, hash_file};
 use super::repository::Repository;
 
 const MOST_ENTRIES: usize = 50_000;

@@ -25,6 +25,7 @@ use crate::context::Context;
 use crate::output::Output;
 
 use model::Models;
+pub(crate) use model::net_config;
 use tools::Chosen;
 
 /// An agent with what its surface needs beside it.

@@ -2,23 +2,26 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_config::settings::BudgetSettings;
 use hermes_config::{Config, Env, Surface};
-use hermes_model::client::{Account, Budget, BudgetedModel, Dumps, Extent, ModelClient, Persistence};
+use hermes_model::client::{
+    Account, Budget, BudgetedModel, Dumps, Echo, Extent, Learning, ModelClient, Persistence,
+};
 use hermes_model::credential::Means;
+use hermes_model::discovery::Lookup;
 use hermes_model::offline::{MODEL_NAME, OfflineModel};
 use hermes_model::provider::auxiliary::{Task, find_model};
 use hermes_model::provider::fallback::chain;
 use hermes_model::provider::{Choice, Facts, Resolved, Target, resolve};
 use hermes_net::{Client, Config as NetConfig};
 use hermes_store::{Span, Store};
-use hermes_types::{Clock, Model, SideModel, SpendingCap, Timestamp};
+use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
 use crate::cli::ChatArguments;
 use crate::context::Context;
+use crate::output::Output;
 
 /// The models of a run. Each turn gets them with a budget of its own.
 pub(crate) struct Models {
@@ -80,8 +83,14 @@ pub(crate) fn choose(
     let (fallbacks, _) = chain(&facts, Some(&target), Surface::Cli);
     let endpoints =
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
-    let client = ModelClient::new(net.clone(), clock.clone(), endpoints, persistence(&context.env))
+    let client = ModelClient::new(net.clone(), clock.clone(), endpoints, Persistence::from_env(&context.env))
         .context("no endpoint")?;
+    // Windows and prices are asked for after a reply, never before one; the process does not wait for them.
+    let lookup = Lookup::new(means.clone(), context.home.clone());
+    let echo = context.env.bool("HERMES_DUMP_REQUEST_STDOUT").unwrap_or(false);
+    let client = client
+        .with_learning(Learning::new(lookup, Cancel::new()))
+        .with_echo(echo.then(|| Echo::new(|text| Output::new().line(text))));
     let all = context.env.bool("HERMES_DUMP_REQUESTS").unwrap_or(false);
     let extent = if all { Extent::All } else { Extent::Failures };
     let dumps = Dumps { folder: context.home.join("sessions"), extent };
@@ -128,31 +137,12 @@ fn midnight(now: Timestamp) -> Timestamp {
     Timestamp(now.seconds() - since)
 }
 
-fn net_config(env: &Env, clock: &Arc<dyn Clock>) -> NetConfig {
+/// How the network is reached.
+pub(crate) fn net_config(env: &Env, clock: &Arc<dyn Clock>) -> NetConfig {
     let mut net = NetConfig::new(clock.clone());
     net.ca_bundle = ["HERMES_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"]
         .into_iter()
         .find_map(|name| env.get(name))
         .map(PathBuf::from);
     net
-}
-
-/// What the environment says about waiting, over the usual.
-fn persistence(env: &Env) -> Persistence {
-    let usual = Persistence::default();
-    let seconds = |name: &str, usual: Duration| {
-        env.number(name)
-            .and_then(|given| Duration::try_from_secs_f64(given).ok())
-            .filter(|d| !d.is_zero())
-            .unwrap_or(usual)
-    };
-    let retries = env.number("HERMES_STREAM_RETRIES").filter(|given| (0.0..100.0).contains(given));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 100")]
-    let stream_retries = retries.map_or(usual.stream_retries, |given| given as u32);
-    Persistence {
-        stream_retries,
-        answer_within: seconds("HERMES_API_TIMEOUT", usual.answer_within),
-        stall_after: seconds("HERMES_STREAM_STALE_TIMEOUT", usual.stall_after),
-        ..usual
-    }
 }

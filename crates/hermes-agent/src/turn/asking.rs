@@ -1,0 +1,134 @@
+//! Asking the model, and accounting for what it cost.
+
+use hermes_store::{Billing, Charge, Error as StoreError, Tally};
+use hermes_types::{Completion, Cost, Delta, Event, ModelError, Request, ToolSpec};
+
+use super::room::MOST_COMPRESSIONS;
+use super::running::{Next, Running};
+use crate::request::{Additions, copy};
+
+impl Running<'_> {
+    pub(super) async fn ask(&mut self, tools: Vec<ToolSpec>) -> Result<Completion, ModelError> {
+        let additions = Additions {
+            prefill: &self.agent.asking.prefill,
+            notices: &self.notices,
+            asked: self.asked.spoken.then_some((self.first, &self.asked.content)),
+            recall: self.recall.as_ref().map(|(at, text)| (*at, text.as_str())),
+        };
+        let request = Request {
+            model: self.agent.model_name.clone(),
+            system: self.system(),
+            messages: copy(&self.conversation.messages, &additions),
+            tools,
+            max_tokens: self.longer.or(self.agent.asking.max_tokens),
+            temperature: None,
+            effort: self.agent.asking.effort,
+            session: Some(self.conversation.session.as_str().to_owned()),
+            deadline: self.deadline,
+            cancel: self.cancel.clone(),
+        };
+        let frontend = self.frontend;
+        let began = self.agent.clock.monotonic();
+        let mut retrying: Option<String> = None;
+        let answer = self
+            .agent
+            .model
+            .complete(&request, &mut |delta| {
+                retrying = match &delta {
+                    Delta::Status(words) => Some(words.clone()),
+                    _ => None,
+                };
+                frontend.show(Event::Delta(delta));
+            })
+            .await;
+        if let Err(ModelError::Cancelled) = &answer {
+            let elapsed = self.agent.clock.monotonic().saturating_sub(began).as_secs_f64();
+            self.interrupted(match retrying {
+                Some(words) => format!("Operation interrupted: retrying API call after {words}"),
+                None => format!("Operation interrupted: waiting for model response ({elapsed:.1}s elapsed)."),
+            });
+        }
+        answer
+    }
+
+    pub(super) fn system(&self) -> String {
+        let parts = [
+            self.conversation.system.as_deref(),
+            self.agent.asking.ephemeral.as_deref(),
+            self.turn_context.as_deref(),
+        ];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+    }
+
+    pub(super) async fn take_error(&mut self, error: ModelError) -> Result<Next, StoreError> {
+        match &error {
+            ModelError::Cancelled => {}
+            ModelError::Compress { limit } => {
+                if let Some(limit) = limit {
+                    let known = self.window();
+                    self.conversation.window = Some((*limit).min(known));
+                }
+                self.counts.compressions += 1;
+                if self.counts.compressions <= MOST_COMPRESSIONS && self.compress(None).await? {
+                    // The pass was for nothing; it is given back.
+                    self.result.api_calls -= 1;
+                    self.budget += 1;
+                    return Ok(Next::Again);
+                }
+                self.result.partial = true;
+                self.fail(format!(
+                    "Context length exceeded ({} tokens). Cannot compress further. Start afresh with /new, or choose a model with a larger window.",
+                    self.window()
+                ));
+                self.result.failure = Some(error);
+            }
+            _ => {
+                self.fail(error.to_string());
+                self.result.failure = Some(error);
+            }
+        }
+        Ok(Next::Done)
+    }
+
+    /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
+    pub(super) async fn count(&mut self, completion: &Completion) -> Result<(), StoreError> {
+        let usage = completion.usage.unwrap_or_default();
+        self.result.usage += usage;
+        self.conversation.usage += usage;
+        self.conversation.gauge.measure(usage, self.conversation.messages.len());
+        self.result.last_prompt_tokens = usage.prompt();
+        self.result.model.clone_from(&completion.model);
+        self.result.provider.clone_from(&completion.provider);
+        let sum =
+            self.result.cost.micro_usd.zip(completion.cost.micro_usd).map(|(so_far, more)| so_far + more);
+        self.result.cost = Cost { micro_usd: sum, status: completion.cost.status };
+        self.charge(completion).await?;
+        self.frontend.show(Event::Spent { usage, cost: completion.cost });
+        Ok(())
+    }
+
+    /// Writes a call's use into the session and the ledger, together.
+    pub(crate) async fn charge(&self, completion: &Completion) -> Result<(), StoreError> {
+        let (store, session) = (&self.agent.store, &self.conversation.session);
+        let usage = completion.usage.unwrap_or_default();
+        let billing = Billing {
+            provider: Some(completion.provider.clone()),
+            model: Some(completion.model.clone()),
+            ..Billing::default()
+        };
+        let totals = store.record_usage(session, Tally::Add, usage, completion.cost, billing);
+        let charge = store.record_charge(Charge {
+            at: self.agent.clock.now(),
+            session: session.clone(),
+            turn: Some(self.turn.clone()),
+            root_turn: Some(self.turn.clone()),
+            job: None,
+            provider: completion.provider.clone(),
+            model: completion.model.clone(),
+            usage,
+            cost: completion.cost,
+        });
+        totals.await?;
+        charge.await
+    }
+}

@@ -1,0 +1,199 @@
+//! A turn from outside: taking the conversation, writing down what began it, and what is done when it has ended.
+
+mod answer;
+mod asking;
+mod room;
+mod running;
+
+use futures_util::future::{Either, select};
+use hermes_store::{Error as StoreError, NewMessage, NewSession};
+use hermes_types::{Cancel, Content, Event, Frontend, Message, Role, Turn, TurnId, TurnState};
+
+use crate::agent::Agent;
+use crate::compress::Compressed;
+use crate::conversation::{Conversation, CutOff};
+use crate::error::Error;
+use crate::result::TurnResult;
+use crate::{lease, prompt};
+
+use running::Asked;
+pub(crate) use running::Running;
+
+/// What a turn begins with.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// What the model reads.
+    pub content: Content,
+    /// What is stored instead, when the words for the model hold more than the user said.
+    pub stored: Option<Content>,
+}
+
+impl Said {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: Content::Text(text.into()), stored: None }
+    }
+}
+
+impl Agent {
+    /// Runs one turn to its end. Only a database that cannot be written, or somebody else at work in the same
+    /// conversation, is an error; everything else is a result.
+    pub async fn run(
+        &self,
+        conversation: &mut Conversation,
+        said: Said,
+        frontend: &dyn Frontend,
+        cancel: &Cancel,
+    ) -> Result<TurnResult, Error> {
+        self.take_lease(conversation).await?;
+        let id = TurnId::generate();
+        let began = self.open_turn(conversation, &id, &said).await;
+        let ended = match began {
+            Ok(()) => {
+                let asked = Asked { spoken: said.stored.is_some(), content: said.content };
+                self.work(conversation, id, asked, frontend, cancel).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        self.give_lease_back(conversation).await;
+        ended
+    }
+
+    /// Goes on with a turn that was cut off. Its calls have their answers already.
+    pub async fn resume_turn(
+        &self,
+        conversation: &mut Conversation,
+        cut_off: &CutOff,
+        frontend: &dyn Frontend,
+        cancel: &Cancel,
+    ) -> Result<TurnResult, Error> {
+        self.take_lease(conversation).await?;
+        let asked = conversation.messages.iter().rfind(|message| message.role == Role::User);
+        let content = asked.map(|message| message.content.clone()).unwrap_or_default();
+        let asked = Asked { content, spoken: false };
+        let ended = self.work(conversation, cut_off.turn.id.clone(), asked, frontend, cancel).await;
+        self.give_lease_back(conversation).await;
+        ended
+    }
+
+    /// Lets a cut-off turn be: the user said something else.
+    pub async fn drop_turn(&self, cut_off: &CutOff) -> Result<(), Error> {
+        let note = Some("cut off, not resumed".to_owned());
+        Ok(self.store.close_turn(&cut_off.turn.id, TurnState::Interrupted, note, self.clock.now()).await?)
+    }
+
+    /// Shortens a conversation because the user asked for it. Nothing, when it cannot be made shorter.
+    pub async fn compress(
+        &self,
+        conversation: &mut Conversation,
+        focus: Option<&str>,
+        frontend: &dyn Frontend,
+        cancel: &Cancel,
+    ) -> Result<Option<Compressed>, Error> {
+        self.take_lease(conversation).await?;
+        let ended = {
+            let asked = Asked { content: Content::default(), spoken: false };
+            let mut running = Running::new(self, conversation, TurnId::generate(), asked, frontend, cancel);
+            running.compress_with(Some(focus.unwrap_or_default())).await
+        };
+        self.give_lease_back(conversation).await;
+        Ok(ended?)
+    }
+
+    /// Writes down the turn and what began it, in one step.
+    async fn open_turn(
+        &self,
+        conversation: &mut Conversation,
+        id: &TurnId,
+        said: &Said,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        if conversation.system.is_none() {
+            conversation.system = Some(prompt::join(&self.prompt_layers(&conversation.session)));
+            if let Some(hooks) = &self.hooks {
+                hooks.session_started(&conversation.session);
+            }
+        }
+        let mut session = NewSession::new(
+            conversation.session.clone(),
+            conversation.source.clone(),
+            conversation.started_at,
+        );
+        session.model = Some(self.model_name.clone());
+        session.user_id.clone_from(&conversation.user_id);
+        session.system_prompt.clone_from(&conversation.system);
+        session.model_config = Some(self.model_config());
+        let message = Message::user(said.stored.as_ref().unwrap_or(&said.content).clone());
+        let turn = Turn {
+            id: id.clone(),
+            session: conversation.session.clone(),
+            inbox: None,
+            state: TurnState::Running,
+            started_at: now,
+            deadline_at: Some(now.plus(self.limits.time)),
+            cap: self.limits.cap,
+            cut_offs: 0,
+            prefix_hash: None,
+        };
+        let rows = vec![NewMessage::new(message.clone(), now)];
+        self.store.begin_turn(session, rows, turn, self.holder.clone()).await?;
+        conversation.messages.push(message);
+        Ok(())
+    }
+
+    fn model_config(&self) -> String {
+        serde_json::json!({
+            "max_iterations": self.limits.iterations,
+            "reasoning_config": self.asking.effort.map(|effort| serde_json::json!({"effort": effort.as_str()})),
+            "max_tokens": self.asking.max_tokens,
+        })
+        .to_string()
+    }
+
+    /// The turn itself, with its lease kept alive beside it.
+    async fn work(
+        &self,
+        conversation: &mut Conversation,
+        id: TurnId,
+        asked: Asked,
+        frontend: &dyn Frontend,
+        cancel: &Cancel,
+    ) -> Result<TurnResult, Error> {
+        frontend.show(Event::TurnStarted { session: conversation.session.clone() });
+        let key = conversation.session.clone();
+        let mut running = Running::new(self, conversation, id, asked, frontend, cancel);
+        let ended = {
+            let turn = std::pin::pin!(running.go());
+            let renewal = std::pin::pin!(lease::keep(self, key.as_str()));
+            match select(turn, renewal).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right((never, _)) => match never {},
+            }
+        };
+        let mut result = running.result;
+        if ended.is_err() {
+            result.state = TurnState::Failed;
+        }
+        let turn = running.turn;
+        result.session = conversation.session.clone();
+        self.store.close_turn(&turn, result.state, result.error.clone(), self.clock.now()).await?;
+        ended?;
+        self.after(conversation, &result).await;
+        frontend.show(Event::TurnEnded { session: conversation.session.clone() });
+        Ok(result)
+    }
+
+    /// What is done when an answer is there; none of it can spoil the turn.
+    async fn after(&self, conversation: &Conversation, result: &TurnResult) {
+        self.write_log(conversation);
+        if let Some(hooks) = &self.hooks {
+            hooks.after_turn(&conversation.session, result.response.as_deref());
+        }
+        if let (Some(memory), Some(answer), TurnState::Done) =
+            (&self.external_memory, &result.response, result.state)
+        {
+            let asked = conversation.messages.iter().rfind(|message| message.role == Role::User);
+            let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
+            memory.keep_turn(&asked, answer).await;
+        }
+    }
+}

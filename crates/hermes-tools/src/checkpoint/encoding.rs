@@ -1,0 +1,152 @@
+//! What is inside trees and commits, as bytes.
+//!
+//! Pure. Invariant: what is encoded decodes to itself; foreign bytes decode or do not, without a panic.
+
+use std::fmt::Write as _;
+
+use super::object::Id;
+
+/// An entry of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TreeEntry {
+    pub(super) mode: Mode,
+    pub(super) name: Vec<u8>,
+    pub(super) id: Id,
+}
+
+/// What an entry is, as git counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    File,
+    Executable,
+    Link,
+    Folder,
+    /// Another repository inside, which we do not look into.
+    Repository,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "100644",
+            Self::Executable => "100755",
+            Self::Link => "120000",
+            Self::Folder => "40000",
+            Self::Repository => "160000",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "100644" | "100664" => Self::File,
+            "100755" => Self::Executable,
+            "120000" => Self::Link,
+            "40000" | "040000" => Self::Folder,
+            "160000" => Self::Repository,
+            _ => return None,
+        })
+    }
+}
+
+/// A tree's bytes. Git sorts folders as if their names ended in a slash.
+pub(super) fn encode_tree(mut entries: Vec<TreeEntry>) -> Vec<u8> {
+    let key = |entry: &TreeEntry| {
+        let mut key = entry.name.clone();
+        if entry.mode == Mode::Folder {
+            key.push(b'/');
+        }
+        key
+    };
+    entries.sort_by_key(key);
+    let mut bytes = Vec::new();
+    for entry in entries {
+        bytes.extend_from_slice(entry.mode.as_str().as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(&entry.name);
+        bytes.push(0);
+        bytes.extend_from_slice(&entry.id.0);
+    }
+    bytes
+}
+
+pub(super) fn decode_tree(mut bytes: &[u8]) -> Option<Vec<TreeEntry>> {
+    let mut entries = Vec::new();
+    while !bytes.is_empty() {
+        let space = bytes.iter().position(|byte| *byte == b' ')?;
+        let mode = Mode::parse(std::str::from_utf8(bytes.get(..space)?).ok()?)?;
+        let rest = bytes.get(space + 1..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        let name = rest.get(..end)?.to_vec();
+        let id = Id(rest.get(end + 1..end + 21)?.try_into().ok()?);
+        entries.push(TreeEntry { mode, name, id });
+        bytes = rest.get(end + 21..)?;
+    }
+    Some(entries)
+}
+
+/// A commit, as far as snapshots need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Commit {
+    pub(super) tree: Id,
+    pub(super) parent: Option<Id>,
+    /// Seconds since 1970.
+    pub(super) at: i64,
+    pub(super) message: String,
+}
+
+pub(super) fn encode_commit(commit: &Commit) -> Vec<u8> {
+    let mut text = format!("tree {}\n", commit.tree);
+    if let Some(parent) = commit.parent {
+        let _ = writeln!(text, "parent {parent}");
+    }
+    for who in ["author", "committer"] {
+        let _ = writeln!(text, "{who} Hermes Checkpoint <hermes@local> {} +0000", commit.at);
+    }
+    let _ = write!(text, "\n{}\n", commit.message);
+    text.into_bytes()
+}
+
+pub(super) fn decode_commit(bytes: &[u8]) -> Option<Commit> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, message) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let when = field("committer")?.rsplit(' ').nth(1)?;
+    Some(Commit {
+        tree: Id::parse(field("tree")?)?,
+        parent: field("parent").and_then(Id::parse),
+        at: when.parse().ok()?,
+        message: message.trim_end().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::object::hash_bytes;
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn trees_and_commits_come_back(names in proptest::collection::btree_set("[a-c.]{1,4}", 0..6), message in "[a-z é]{0,20}") {
+            let entry = |(at, name): (usize, &String)| TreeEntry {
+                mode: if at % 2 == 0 { Mode::File } else { Mode::Folder },
+                name: name.clone().into_bytes(),
+                id: hash_bytes(name.as_bytes()),
+            };
+            let entries: Vec<TreeEntry> = names.iter().enumerate().map(entry).collect();
+            let mut back = decode_tree(&encode_tree(entries.clone())).unwrap();
+            back.sort_by(|a, b| a.name.cmp(&b.name));
+            prop_assert_eq!(back, entries);
+            let commit = Commit { tree: hash_bytes(b"t"), parent: None, at: 5, message: message.trim_end().to_owned() };
+            prop_assert_eq!(decode_commit(&encode_commit(&commit)).unwrap(), commit);
+        }
+
+        #[test]
+        fn foreign_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), text in "\\PC{0,60}") {
+            let _ = decode_tree(&bytes);
+            let _ = decode_commit(&bytes);
+            let _ = Id::parse(&text);
+        }
+    }
+}
