@@ -189,6 +189,14 @@ pub(crate) enum SessionsCommand {
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
+    /// Choose a conversation from a list and go on with it
+    Browse {
+        /// Only this source, such as cli or telegram
+        #[arg(long)]
+        source: Option<String>,
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+    },
     /// Look for words in all conversations
     Search {
         #[arg(required = true, num_args = 1..)]

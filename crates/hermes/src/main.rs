@@ -6,6 +6,7 @@ mod argv;
 mod cli;
 mod command;
 mod context;
+mod log;
 mod output;
 mod wiring;
 

@@ -41,6 +41,19 @@ impl Output {
         self.notice(&format!("error: {text}"));
     }
 
+    /// Asks for a line. Nothing where nobody can answer, or at the end of what is typed.
+    pub(crate) fn question(&self, question: &str) -> Option<String> {
+        if !self.interactive {
+            return None;
+        }
+        let _ = write!(io::stderr(), "{question}");
+        let mut line = String::new();
+        match io::stdin().read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(line),
+        }
+    }
+
     /// Asks a yes-or-no question. Where nobody can answer, the answer is no.
     pub(crate) fn confirm(&self, question: &str) -> Answer {
         if !self.interactive {

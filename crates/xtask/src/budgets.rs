@@ -2,6 +2,7 @@
 //!
 //! Timings are printed and judged here, on a release build, and never in a unit test.
 
+mod program;
 mod store;
 
 use std::process::ExitCode;
@@ -28,7 +29,8 @@ pub(crate) fn run() -> Result<ExitCode> {
         println!("budgets are for a release build: cargo run --release -p xtask -- budgets");
         println!("the figures below are of a debug build and are not judged\n");
     }
-    let figures = store::measure()?;
+    let mut figures = store::measure()?;
+    figures.extend(program::measure()?);
     let mut missed = 0;
     println!("{:<32} {:>12} {:>14}", "figure", "measured", "budget");
     for budget in parse(TABLE)? {

@@ -12,7 +12,8 @@ use hermes_store::{Error, Removed, SearchScope, SessionFilter, SessionSummary, S
 use hermes_text::{SearchQuery, Title, ellipsize, head};
 use hermes_types::{SessionId, Timestamp};
 
-use crate::cli::SessionsCommand;
+use crate::cli::{ChatArguments, SessionsCommand};
+use crate::command;
 use crate::context::{Context, now};
 use crate::output::{Answer, Output};
 
@@ -24,6 +25,14 @@ pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) 
     match command {
         SessionsCommand::List { source, limit } => {
             list(&store, SessionFilter { source }, limit, output)?;
+        }
+        SessionsCommand::Browse { source, limit } => {
+            let chosen = browse(&store, SessionFilter { source }, limit, output)?;
+            store.close().wait()?;
+            let Some(id) = chosen else { return Ok(ExitCode::SUCCESS) };
+            let arguments =
+                ChatArguments { resume: Some(id.as_str().to_owned()), ..ChatArguments::default() };
+            return command::chat::run(&arguments, context, output);
         }
         SessionsCommand::Search { words, limit } => search(&store, &words.join(" "), limit, output)?,
         SessionsCommand::Export { file, source, session_id } => {
@@ -66,6 +75,39 @@ impl Consent {
                 output.line("Cancelled: nobody is here to confirm. Use -y to go ahead.");
                 false
             }
+        }
+    }
+}
+
+/// A numbered list to choose from. Where nobody can choose, the list alone.
+fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> Result<Option<SessionId>> {
+    let sessions = store.list_sessions(filter, limit).wait()?;
+    if sessions.is_empty() {
+        output.line("No sessions found.");
+        return Ok(None);
+    }
+    let now = now();
+    for (at, session) in sessions.iter().enumerate() {
+        output.line(&format!("{:>3}. {}", at + 1, row(session, true, now).trim_end()));
+    }
+    loop {
+        let Some(line) = output.question("Number, or words of the title (Enter to leave): ") else {
+            return Ok(None);
+        };
+        let line = line.trim().to_lowercase();
+        if line.is_empty() || line == "q" {
+            return Ok(None);
+        }
+        let chosen = match line.parse::<usize>() {
+            Ok(number) => number.checked_sub(1).and_then(|at| sessions.get(at)),
+            Err(_) => sessions.iter().find(|session| {
+                let title = session.title.as_deref().unwrap_or_default().to_lowercase();
+                title.contains(&line) || session.id.as_str().starts_with(&line)
+            }),
+        };
+        match chosen {
+            Some(session) => return Ok(Some(session.id.clone())),
+            None => output.line("There is no such session in the list."),
         }
     }
 }

@@ -12,7 +12,7 @@ use hermes_agent::{
     Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
     PromptSource, SessionIdLine,
 };
-use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings};
+use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, SecuritySettings};
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Surface, precedence, user_home};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
@@ -22,6 +22,7 @@ use hermes_types::{CivilTime, Clock, Effort, Message, SpendingCap, Timestamp};
 
 use crate::cli::ChatArguments;
 use crate::context::Context;
+use crate::log;
 use crate::output::Output;
 
 use model::Models;
@@ -56,6 +57,9 @@ pub(crate) fn wire(
 ) -> Result<Wired> {
     let config = context.config(output);
     let store = context.store(output)?;
+    let masked = SecuritySettings::resolve(&config, &context.env).redact_secrets;
+    let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
+    log::start(&context.home.join("logs"), secrets);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let folder = std::env::current_dir().context("the working folder is gone")?;
     let models = model::choose(arguments, context, config.clone(), &clock, &store)?;

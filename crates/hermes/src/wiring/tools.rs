@@ -1,6 +1,6 @@
 //! Which tools a run has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::Config;
@@ -51,7 +51,8 @@ fn all(
     (store, clock, side): (&Store, &Arc<dyn Clock>, Option<SideModel>),
 ) -> Registry {
     let guard = FileGuard::new(wish.folder.clone(), wish.user_home.clone(), &context.home);
-    let files = Files::new(guard, file_options(context, config)).with_checkpoints(wish.checkpoints.clone());
+    let files = Files::new(guard, file_options(context, config, &wish.user_home))
+        .with_checkpoints(wish.checkpoints.clone());
     let mut registry = Registry::file_tools(&files);
     registry.register("todo", Arc::new(Todo::new()), None);
     if wish.remembering.notes.is_some() || wish.remembering.profile.is_some() {
@@ -82,7 +83,7 @@ fn selection(arguments: &ChatArguments, platform: &str, config: &Config) -> Sele
     Selection::Only(named)
 }
 
-fn file_options(context: &Context, config: &Config) -> FileOptions {
+fn file_options(context: &Context, config: &Config, user_home: &Path) -> FileOptions {
     let usual = FileOptions::default();
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
     let secrets = if masked { Secrets::Mask } else { Secrets::Show };
@@ -94,7 +95,7 @@ fn file_options(context: &Context, config: &Config) -> FileOptions {
     let write_roots = context
         .env
         .get("HERMES_WRITE_SAFE_ROOT")
-        .map(|roots| roots.split(':').filter(|root| !root.is_empty()).map(PathBuf::from).collect())
+        .map(|roots| FileOptions::roots(roots, user_home))
         .unwrap_or_default();
     FileOptions { secrets, read_chars, write_roots, ..usual }
 }
