@@ -216,7 +216,7 @@ impl Running<'_> {
 /// The argument that says most about a call, on one line.
 fn preview(arguments: &Map<String, Value>) -> String {
     const TELLING: [&str; 12] = [
-        "command", "path", "query", "pattern", "url", "question", "goal", "code", "name", "action", "text",
+        "command", "query", "pattern", "path", "url", "question", "goal", "code", "name", "action", "text",
         "patch",
     ];
     let telling = TELLING.iter().find_map(|key| arguments.get(*key).and_then(Value::as_str));

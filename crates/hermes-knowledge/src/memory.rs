@@ -333,7 +333,11 @@ fn too_long(
             with_commas(limit)
         ),
     };
-    Refusal::Full { words, entries: before.to_vec(), usage: format!("{}/{}", with_commas(used), with_commas(limit)) }
+    Refusal::Full {
+        words,
+        entries: before.to_vec(),
+        usage: format!("{}/{}", with_commas(used), with_commas(limit)),
+    }
 }
 
 fn show_if_harmless(entry: String) -> String {

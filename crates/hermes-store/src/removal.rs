@@ -69,7 +69,9 @@ fn rewind(scope: &Scope<'_>, session: &SessionId, keep: usize) -> Attempt<()> {
         .execute(params![session.as_str(), first])?;
     scope
         .connection
-        .prepare_cached("UPDATE sessions SET message_count = MAX(COALESCE(message_count, 0) - ?2, 0) WHERE id = ?1")?
+        .prepare_cached(
+            "UPDATE sessions SET message_count = MAX(COALESCE(message_count, 0) - ?2, 0) WHERE id = ?1",
+        )?
         .execute(params![session.as_str(), column::signed(gone as u64)])?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -25,10 +26,10 @@ struct Scenario {
     env: BTreeMap<String, String>,
     /// Files of the home before the first step.
     #[serde(default)]
-    home: BTreeMap<String, String>,
+    home: BTreeMap<String, Text>,
     /// Files of the working folder before the first step.
     #[serde(default)]
-    folder: BTreeMap<String, String>,
+    folder: BTreeMap<String, Text>,
     #[serde(default)]
     model: Script,
     steps: Vec<Step>,
@@ -36,15 +37,40 @@ struct Scenario {
     then: Then,
 }
 
+/// A text, or one that is repeated to make it long.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Once(String),
+    Repeated { text: String, times: usize },
+}
+
+impl Text {
+    fn whole(&self) -> String {
+        match self {
+            Self::Once(text) => text.clone(),
+            Self::Repeated { text, times } => text.repeat(*times),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
+    /// Files of the home and the working folder that change before this step.
+    #[serde(default)]
+    home: BTreeMap<String, Text>,
+    #[serde(default)]
+    folder: BTreeMap<String, Text>,
     /// A question; later ones go on with the conversation.
-    say: Option<String>,
+    say: Option<Text>,
     /// A whole command line instead.
     run: Option<Vec<String>>,
     #[serde(default)]
     flags: Vec<String>,
+    /// What comes from standard input.
+    #[serde(default)]
+    input: String,
     /// Begin a new conversation.
     #[serde(default)]
     anew: bool,
@@ -72,6 +98,9 @@ struct Then {
     rows: Option<Vec<String>>,
     /// How many sessions there are.
     sessions: Option<usize>,
+    /// Fields of the newest and of the oldest session, by JSON pointer.
+    newest: BTreeMap<String, Value>,
+    oldest: BTreeMap<String, Value>,
     /// Files of the working folder; nothing means absent.
     files: BTreeMap<String, Option<String>>,
     home: BTreeMap<String, Option<String>>,
@@ -86,6 +115,8 @@ struct Expected {
     last: Option<String>,
     system: Option<String>,
     not_in_system: Option<String>,
+    /// Texts that stand nowhere in the body.
+    lacks: Vec<String>,
     tools: Option<Vec<String>>,
     /// Fields of the body, by JSON pointer.
     body: BTreeMap<String, Value>,
@@ -123,9 +154,13 @@ fn play(scenario: &Scenario) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut begun = false;
     for (at, step) in scenario.steps.iter().enumerate() {
+        put(home.path(), &step.home);
+        put(folder.path(), &step.folder);
         let arguments = arguments(step, begun);
         begun |= step.say.is_some();
-        let child = start(folder.path(), home.path(), &scenario.env, &arguments);
+        let mut child = start(folder.path(), home.path(), &scenario.env, &arguments);
+        // A program that does not want its input may have closed it.
+        let _ = child.stdin.take().unwrap().write_all(step.input.as_bytes());
         let output = end(child, step, &server);
         check_step(at + 1, step, &output, &mut complaints);
     }
@@ -158,11 +193,11 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-fn put(folder: &Path, files: &BTreeMap<String, String>) {
+fn put(folder: &Path, files: &BTreeMap<String, Text>) {
     for (name, text) in files {
         let path = folder.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::write(path, text.whole()).unwrap();
     }
 }
 
@@ -178,7 +213,9 @@ fn arguments(step: &Step, begun: bool) -> Vec<String> {
     if !step.loud {
         arguments.push("-Q".to_owned());
     }
-    arguments.extend(["-q".to_owned(), step.say.clone().unwrap_or_default()]);
+    if let Some(say) = &step.say {
+        arguments.extend(["-q".to_owned(), say.whole()]);
+    }
     arguments
 }
 
@@ -193,7 +230,7 @@ fn start(folder: &Path, home: &Path, env: &BTreeMap<String, String>, arguments: 
         .env("PATH", "/usr/bin:/bin")
         .env("TZ", "UTC")
         .envs(env)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -254,8 +291,14 @@ fn check_then(then: &Then, server: &ModelServer, home: &Path, folder: &Path, com
     {
         complaints.push(format!("{} sessions, expected {count}", exported.len()));
     }
+    let newest = exported.iter().max_by(|a, b| started(a).total_cmp(&started(b)));
+    let oldest = exported.iter().min_by(|a, b| started(a).total_cmp(&started(b)));
+    for (which, fields, session) in
+        [("the newest session", &then.newest, newest), ("the oldest session", &then.oldest, oldest)]
+    {
+        check_fields(which, fields, session.unwrap_or(&Value::Null), complaints);
+    }
     if let Some(rows) = &then.rows {
-        let newest = exported.iter().max_by(|a, b| started(a).total_cmp(&started(b)));
         let found: Vec<String> = newest
             .and_then(|session| session["messages"].as_array())
             .into_iter()
@@ -315,14 +358,22 @@ fn check_request(
     {
         complaints.push(format!("request {number} offers {:?}, expected {tools:?}", request.tool_names()));
     }
-    for (pointer, value) in &expected.body {
-        let found = request.json().pointer(pointer).cloned().unwrap_or(Value::Null);
-        let same = match (value, &found) {
+    let body = request.json();
+    for text in expected.lacks.iter().filter(|text| body.to_string().contains(text.as_str())) {
+        complaints.push(format!("request {number} has {text:?} in its body"));
+    }
+    check_fields(&format!("request {number}"), &expected.body, body, complaints);
+}
+
+fn check_fields(what: &str, expected: &BTreeMap<String, Value>, found: &Value, complaints: &mut Vec<String>) {
+    for (pointer, value) in expected {
+        let found = found.pointer(pointer).unwrap_or(&Value::Null);
+        let same = match (value, found) {
             (Value::String(pattern), Value::String(text)) => fits(pattern, text),
-            _ => found == *value,
+            _ => found == value,
         };
         if !same {
-            complaints.push(format!("request {number} has {found} at {pointer}, expected {value}"));
+            complaints.push(format!("{what} has {found} at {pointer}, expected {value}"));
         }
     }
 }

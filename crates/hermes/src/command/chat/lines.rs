@@ -190,7 +190,9 @@ impl Talk<'_> {
         let agent = self.wired.agent.clone();
         let conversation = self.opened.conversation.clone();
         let due = agent.review_due(&conversation);
-        if due == ReviewDue::default() && self.opened.title.is_some() {
+        let unnamed = self.opened.title.is_none();
+        // The offline model can neither name a conversation nor look back at one.
+        if agent.prompt.provider == "offline" || (due == ReviewDue::default() && !unnamed) {
             return;
         }
         let cancel = self.beside.cancel_token().clone();

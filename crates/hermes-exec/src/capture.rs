@@ -1,0 +1,226 @@
+//! Output kept while it streams: its beginning, its end, and how much there was.
+//!
+//! Bounded from the first byte on: a command that prints without end costs no more memory than one that prints a page.
+//! Bytes that are not UTF-8 are replaced, also when a character comes in two pieces.
+
+use std::collections::VecDeque;
+
+const HEAD_CHARS: usize = 20_000;
+const TAIL_CHARS: usize = 30_000;
+/// Kept beyond the tail for a mark at the very end that is taken off before the text is cut.
+const SLACK_CHARS: usize = 8_192;
+
+/// How much of an output is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    pub head: usize,
+    pub tail: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { head: HEAD_CHARS, tail: TAIL_CHARS }
+    }
+}
+
+impl Bounds {
+    /// The given number of characters, shared out as the default is.
+    pub fn of(chars: usize) -> Self {
+        let head = chars.saturating_mul(2) / 5;
+        Self { head, tail: chars - head }
+    }
+}
+
+/// Takes an output in.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    bounds: Bounds,
+    head: String,
+    head_chars: usize,
+    tail: VecDeque<char>,
+    total: usize,
+    decoder: Decoder,
+}
+
+impl Capture {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            head: String::new(),
+            head_chars: 0,
+            tail: VecDeque::new(),
+            total: 0,
+            decoder: Decoder::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let text = self.decoder.decode(bytes);
+        self.take(&text);
+    }
+
+    fn take(&mut self, text: &str) {
+        for c in text.chars() {
+            self.total += 1;
+            if self.head_chars < self.bounds.head {
+                self.head.push(c);
+                self.head_chars += 1;
+                continue;
+            }
+            if self.tail.len() >= self.bounds.tail + SLACK_CHARS {
+                self.tail.pop_front();
+            }
+            self.tail.push_back(c);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Captured {
+        let rest = self.decoder.finish();
+        self.take(&rest);
+        let kept_whole = self.total == self.head_chars + self.tail.len();
+        let tail: String = self.tail.into_iter().collect();
+        let (head, tail) = if kept_whole { (String::new(), self.head + &tail) } else { (self.head, tail) };
+        Captured { bounds: self.bounds, head, tail, total: self.total, kept_whole }
+    }
+}
+
+/// An output that has ended.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    bounds: Bounds,
+    /// Empty as long as nothing had to be left out.
+    head: String,
+    tail: String,
+    total: usize,
+    kept_whole: bool,
+}
+
+impl Captured {
+    /// Takes `prefix…suffix` off, where it stands last, and returns what was between the two.
+    pub(crate) fn take_mark(&mut self, prefix: &str, suffix: &str) -> Option<String> {
+        let start = self.tail.rfind(prefix)?;
+        let inner = self.tail.get(start + prefix.len()..)?;
+        let length = inner.find(suffix)?;
+        let found = inner.get(..length)?.to_owned();
+        let end = start + prefix.len() + length + suffix.len();
+        self.total -= self.tail.get(start..end).map_or(0, |mark| mark.chars().count());
+        self.tail.replace_range(start..end, "");
+        Some(found)
+    }
+
+    /// The text within its bounds, with a notice where something is missing.
+    pub(crate) fn text(self) -> String {
+        let Bounds { head, tail } = self.bounds;
+        let most = head + tail;
+        if self.total <= most && self.kept_whole {
+            return self.tail;
+        }
+        let front: String =
+            if self.kept_whole { self.tail.chars().take(head).collect() } else { self.head };
+        let chars = self.tail.chars().count();
+        let back: String = self.tail.chars().skip(chars.saturating_sub(tail)).collect();
+        let omitted = self.total.saturating_sub(most);
+        if omitted == 0 {
+            // The mark alone had pushed it over the bound.
+            return front + &back;
+        }
+        format!(
+            "{front}\n\n... [OUTPUT TRUNCATED - {omitted} chars omitted out of {} total] ...\n\n{back}",
+            self.total
+        )
+    }
+}
+
+/// Bytes to text, with the replacement character for what is not UTF-8.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    /// The beginning of a character whose rest has not come yet; at most three bytes.
+    unfinished: Vec<u8>,
+}
+
+impl Decoder {
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> String {
+        let mut bytes = if self.unfinished.is_empty() {
+            bytes.to_vec()
+        } else {
+            let mut joined = std::mem::take(&mut self.unfinished);
+            joined.extend_from_slice(bytes);
+            joined
+        };
+        let last = bytes.utf8_chunks().last();
+        let kept_back = match last {
+            // Only an incomplete end is worth waiting for; `error_len` is not to be had here, so try to see whether any
+            // continuation could make it valid.
+            Some(chunk) if !chunk.invalid().is_empty() && is_beginning(chunk.invalid()) => chunk.invalid().len(),
+            _ => 0,
+        };
+        self.unfinished = bytes.split_off(bytes.len() - kept_back);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub(crate) fn finish(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.unfinished)).into_owned()
+    }
+}
+
+fn is_beginning(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn captured(bounds: Bounds, pieces: &[&[u8]]) -> Captured {
+        let mut capture = Capture::new(bounds);
+        for piece in pieces {
+            capture.push(piece);
+        }
+        capture.finish()
+    }
+
+    #[test]
+    fn what_fits_comes_back_as_it_was() {
+        assert_eq!(captured(Bounds::default(), &[b"a\n", b"b"]).text(), "a\nb");
+        assert_eq!(captured(Bounds { head: 2, tail: 2 }, &[b"abcd"]).text(), "abcd");
+    }
+
+    #[test]
+    fn the_middle_goes_and_the_count_is_true() {
+        let text = captured(Bounds { head: 2, tail: 3 }, &[&vec![b'x'; 100_000], b"end"]).text();
+        assert_eq!(text, "xx\n\n... [OUTPUT TRUNCATED - 99998 chars omitted out of 100003 total] ...\n\nend");
+        let text = captured(Bounds { head: 2, tail: 2 }, &[b"abcde"]).text();
+        assert_eq!(text, "ab\n\n... [OUTPUT TRUNCATED - 1 chars omitted out of 5 total] ...\n\nde");
+    }
+
+    #[test]
+    fn a_mark_is_taken_off_and_not_counted() {
+        let mut output = captured(Bounds { head: 2, tail: 2 }, &[b"abcd", b"\n[M]/x[M]\n"]);
+        assert_eq!(output.take_mark("\n[M]", "[M]\n").as_deref(), Some("/x"));
+        assert_eq!(output.text(), "abcd");
+        let mut output = captured(Bounds::default(), &[b"\n[M]/x[M]\nlate"]);
+        assert_eq!(output.take_mark("\n[M]", "[M]\n").as_deref(), Some("/x"));
+        assert_eq!(output.text(), "late");
+        assert_eq!(captured(Bounds::default(), &[b"none"]).take_mark("\n[M]", "[M]\n"), None);
+    }
+
+    #[test]
+    fn a_mark_that_alone_crossed_the_bound_costs_nothing() {
+        let filler = vec![b'y'; SLACK_CHARS + 2];
+        let mut output = captured(Bounds { head: 2, tail: 2 }, &[b"ab", &filler, b"\n[M]/x[M]\n"]);
+        assert_eq!(output.take_mark("\n[M]", "[M]\n").as_deref(), Some("/x"));
+        assert!(output.text().contains("chars omitted out of 8196 total"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0usize..60) {
+            let cut = cut.min(bytes.len());
+            let (front, back) = bytes.split_at(cut);
+            let text = captured(Bounds::default(), &[front, back]).text();
+            prop_assert_eq!(text, String::from_utf8_lossy(&bytes));
+        }
+    }
+}

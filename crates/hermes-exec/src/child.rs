@@ -1,0 +1,222 @@
+//! Starting a child.
+//!
+//! Holds what every child has in common: a session and process group of its own, no descriptor but its three, a
+//! parent-death signal if it is bound to us, the sandbox if there is one. It does not decide what is run or when it ends.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::io::Interest;
+use tokio::process::{Child, Command};
+
+use crate::group::Group;
+use crate::keeper;
+use crate::sandbox::Fence;
+use crate::stream::Stream;
+
+const ROWS: u16 = 30;
+const COLUMNS: u16 = 120;
+
+/// What is to be started.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// All of it: nothing is inherited.
+    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) directory: PathBuf,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) wiring: Wiring,
+    pub(crate) fence: Option<Arc<Fence>>,
+}
+
+/// Whether a child may outlive us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// It dies with this process, however that dies.
+    Bound,
+    /// A server the user wants to keep; it is found again by its pid.
+    Free,
+}
+
+/// What its three descriptors are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wiring {
+    /// One pipe out; nothing to read.
+    Output,
+    /// One pipe out, one in.
+    Both,
+    /// A terminal.
+    Terminal,
+}
+
+/// A child that runs. Dropping it kills its whole group if it is bound.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    group: Group,
+    lifetime: Lifetime,
+    pub(crate) output: Stream,
+    pub(crate) input: Option<Stream>,
+    ended: bool,
+}
+
+impl Running {
+    pub(crate) fn group(&self) -> Group {
+        self.group
+    }
+
+    /// Reaps it. May be dropped and asked again.
+    pub(crate) async fn wait(&mut self) -> io::Result<i32> {
+        let status = self.child.wait().await?;
+        self.ended = true;
+        Ok(exit_code(status))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended && self.lifetime == Lifetime::Bound {
+            self.group.kill();
+        }
+    }
+}
+
+/// As a shell counts: a signal is 128 and its number.
+fn exit_code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+impl Launch {
+    pub(crate) async fn start(self) -> io::Result<Running> {
+        let Ends { ours_out, ours_in, stdin, stdout, stderr } = Ends::make(self.wiring)?;
+        #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.directory)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr)
+            .kill_on_drop(self.lifetime == Lifetime::Bound);
+        prepare(&mut command, self.lifetime, self.wiring, self.fence);
+        let child = keeper::start(command).await?;
+        let group = child.id().and_then(Group::led_by).ok_or_else(|| io::Error::other("it has no pid"))?;
+        let interest =
+            if self.wiring == Wiring::Terminal { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let output = Stream::new(ours_out, interest)?;
+        let input = match (self.wiring, ours_in) {
+            (Wiring::Terminal, _) => Some(output.try_clone(Interest::WRITABLE)?),
+            (_, Some(end)) => Some(Stream::new(end, Interest::WRITABLE)?),
+            (_, None) => None,
+        };
+        Ok(Running { child, group, lifetime: self.lifetime, output, input, ended: false })
+    }
+}
+
+struct Ends {
+    ours_out: OwnedFd,
+    ours_in: Option<OwnedFd>,
+    stdin: Stdio,
+    stdout: Stdio,
+    stderr: Stdio,
+}
+
+impl Ends {
+    fn make(wiring: Wiring) -> io::Result<Self> {
+        if wiring == Wiring::Terminal {
+            let (ours, theirs) = open_terminal()?;
+            return Ok(Self {
+                ours_out: ours,
+                ours_in: None,
+                stdin: Stdio::from(theirs.try_clone()?),
+                stdout: Stdio::from(theirs.try_clone()?),
+                stderr: Stdio::from(theirs),
+            });
+        }
+        // Both outputs share one pipe, so they arrive in the order they were written.
+        let (ours_out, theirs_out) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (ours_in, stdin) = if wiring == Wiring::Both {
+            let (theirs_in, ours_in) = pipe_with(PipeFlags::CLOEXEC)?;
+            (Some(ours_in), Stdio::from(theirs_in))
+        } else {
+            (None, Stdio::null())
+        };
+        let stdout = Stdio::from(theirs_out.try_clone()?);
+        Ok(Self { ours_out, ours_in, stdin, stdout, stderr: Stdio::from(theirs_out) })
+    }
+}
+
+fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let name = ptsname(&ours, Vec::new())?;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+    let theirs = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty())?;
+    tcsetwinsize(&theirs, Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
+    Ok((ours, theirs))
+}
+
+/// What the child does between fork and exec.
+fn prepare(command: &mut Command, lifetime: Lifetime, wiring: Wiring, fence: Option<Arc<Fence>>) {
+    let parent = rustix::process::getpid();
+    let in_child = move || -> io::Result<()> {
+        rustix::process::setsid()?;
+        if wiring == Wiring::Terminal {
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin().as_fd())?;
+        }
+        if lifetime == Lifetime::Bound {
+            bind_to(parent)?;
+        }
+        close_others();
+        fence.as_ref().map_or(Ok(()), |fence| fence.enter())
+    };
+    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
+    #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]
+    unsafe {
+        command.pre_exec(in_child);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn bind_to(parent: rustix::process::Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // The parent may have died before the signal was arranged; then nobody would send it.
+    if rustix::process::getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+fn bind_to(_: rustix::process::Pid) -> io::Result<()> {
+    Ok(())
+}
+
+/// Marks every descriptor but the first three to be closed by exec. Ours are marked already; this is about those that
+/// whoever started us left open. Marking keeps the one through which a failed exec is reported.
+#[cfg(target_os = "linux")]
+fn close_others() {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: the call takes three numbers and touches no memory. An old kernel refuses it, and nothing is lost.
+    #[expect(unsafe_code, reason = "rustix does not have close_range")]
+    unsafe {
+        libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_others() {}

@@ -1,0 +1,110 @@
+//! One command from start to end, within a time.
+//!
+//! Drains the output while it waits, feeds the input beside it, and stops reading soon after the shell has ended even if
+//! something it left running still holds the pipe. Whatever ends the wait, the child is reaped.
+
+use std::io;
+use std::time::Duration;
+
+use hermes_types::{Cancel, Clock};
+
+use crate::capture::{Bounds, Capture, Captured};
+use crate::child::{Launch, Running};
+
+/// How long after the shell's end a silent pipe is still listened to.
+const IDLE: Duration = Duration::from_millis(300);
+/// And one that never falls silent.
+const LONGEST_DRAIN: Duration = Duration::from_secs(2);
+const CHUNK: usize = 16 * 1024;
+
+/// What a command came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) output: Captured,
+    pub(crate) ending: Ending,
+}
+
+/// Why it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Exited(i32),
+    TimedOut,
+    Interrupted,
+}
+
+/// What holds while a command runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch<'a> {
+    pub(crate) limit: Duration,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) bounds: Bounds,
+}
+
+pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) -> io::Result<Ran> {
+    let Watch { limit, clock, cancel, bounds } = watch;
+    let mut running = launch.start().await?;
+    let mut output = Capture::new(bounds);
+    let input = running.input.take();
+    let feed = async {
+        if let (Some(input), Some(bytes)) = (input, stdin) {
+            // A program that does not read its input to the end is no failure.
+            let _ = input.write_all(bytes).await;
+        }
+    };
+    let ending = {
+        let mut feed = std::pin::pin!(feed);
+        let mut fed = false;
+        let mut out_of_time = clock.sleep(limit);
+        let mut buffer = vec![0; CHUNK];
+        let mut open = true;
+        loop {
+            let Running { output: pipe, .. } = &running;
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break Ending::Interrupted,
+                () = &mut out_of_time => break Ending::TimedOut,
+                () = &mut feed, if !fed => fed = true,
+                read = pipe.read(&mut buffer), if open => match read {
+                    Ok(count @ 1..) => output.push(buffer.get(..count).unwrap_or_default()),
+                    Ok(0) | Err(_) => open = false,
+                },
+                code = wait(&mut running) => break Ending::Exited(code?),
+            }
+        }
+    };
+    if !matches!(ending, Ending::Exited(_)) {
+        end(&mut running, clock).await?;
+    }
+    drain(&running, &mut output, clock, cancel).await;
+    Ok(Ran { output: output.finish(), ending })
+}
+
+async fn wait(running: &mut Running) -> io::Result<i32> {
+    running.wait().await
+}
+
+/// Ends the group and reaps the child.
+async fn end(running: &mut Running, clock: &dyn Clock) -> io::Result<()> {
+    let group = running.group();
+    let (_, code) = tokio::join!(group.end(clock), running.wait());
+    code.map(|_| ())
+}
+
+async fn drain(running: &Running, output: &mut Capture, clock: &dyn Clock, cancel: &Cancel) {
+    let mut buffer = vec![0; CHUNK];
+    let mut enough = clock.sleep(LONGEST_DRAIN);
+    loop {
+        let mut idle = clock.sleep(IDLE);
+        tokio::select! {
+            biased;
+            read = running.output.read(&mut buffer) => match read {
+                Ok(count @ 1..) => output.push(buffer.get(..count).unwrap_or_default()),
+                Ok(0) | Err(_) => return,
+            },
+            () = &mut idle => return,
+            () = &mut enough => return,
+            () = cancel.cancelled() => return,
+        }
+    }
+}

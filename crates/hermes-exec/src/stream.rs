@@ -1,0 +1,53 @@
+//! Our end of a pipe or a terminal.
+//!
+//! Non-blocking on our side only: the flag belongs to the open file, and the child has another one.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// One end, read or written through the runtime.
+#[derive(Debug)]
+pub(crate) struct Stream(AsyncFd<OwnedFd>);
+
+impl Stream {
+    /// Must be called within a runtime.
+    pub(crate) fn new(end: OwnedFd, interest: Interest) -> io::Result<Self> {
+        let flags = fcntl_getfl(&end)?;
+        fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
+        Ok(Self(AsyncFd::with_interest(end, interest)?))
+    }
+
+    /// The next bytes; none once the other side is closed for good. Dropping the future loses nothing.
+    pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let done = self
+            .0
+            .async_io(Interest::READABLE, |end| Ok(rustix::io::read(end.as_fd(), &mut *buffer)?))
+            .await;
+        match done {
+            // What a terminal says when the last program on its other side is gone.
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
+            done => done,
+        }
+    }
+
+    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = self
+                .0
+                .async_io(Interest::WRITABLE, |end| Ok(rustix::io::write(end.as_fd(), bytes)?))
+                .await?;
+            bytes = bytes.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Another handle on the same end.
+    pub(crate) fn try_clone(&self, interest: Interest) -> io::Result<Self> {
+        Self::new(self.0.get_ref().try_clone()?, interest)
+    }
+}
