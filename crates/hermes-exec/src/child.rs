@@ -75,8 +75,26 @@ impl Running {
 
     /// Reaps it. May be dropped and asked again.
     pub(crate) async fn wait(&mut self) -> io::Result<i32> {
+        self.parts().1.wait().await
+    }
+
+    /// What it says and when it ends, to be waited for at the same time.
+    pub(crate) fn parts(&mut self) -> (&Stream, Reaper<'_>) {
+        (&self.output, Reaper { child: &mut self.child, ended: &mut self.ended })
+    }
+}
+
+/// Waits for a child's end.
+#[derive(Debug)]
+pub(crate) struct Reaper<'a> {
+    child: &'a mut Child,
+    ended: &'a mut bool,
+}
+
+impl Reaper<'_> {
+    pub(crate) async fn wait(&mut self) -> io::Result<i32> {
         let status = self.child.wait().await?;
-        self.ended = true;
+        *self.ended = true;
         Ok(exit_code(status))
     }
 }

@@ -58,8 +58,8 @@ pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) 
         let mut out_of_time = clock.sleep(limit);
         let mut buffer = vec![0; CHUNK];
         let mut open = true;
+        let (pipe, mut reaper) = running.parts();
         loop {
-            let Running { output: pipe, .. } = &running;
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Ending::Interrupted,
@@ -69,7 +69,7 @@ pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) 
                     Ok(count @ 1..) => output.push(buffer.get(..count).unwrap_or_default()),
                     Ok(0) | Err(_) => open = false,
                 },
-                code = wait(&mut running) => break Ending::Exited(code?),
+                code = reaper.wait() => break Ending::Exited(code?),
             }
         }
     };
@@ -78,10 +78,6 @@ pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) 
     }
     drain(&running, &mut output, clock, cancel).await;
     Ok(Ran { output: output.finish(), ending })
-}
-
-async fn wait(running: &mut Running) -> io::Result<i32> {
-    running.wait().await
 }
 
 /// Ends the group and reaps the child.

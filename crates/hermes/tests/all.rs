@@ -10,6 +10,7 @@ mod all {
     mod config;
     mod database;
     mod disk;
+    mod embedding;
     mod existing_home;
     mod scenario;
     mod sessions;

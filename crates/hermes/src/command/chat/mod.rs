@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let done = runtime.block_on(async {
-        let Some(opened) = opening::open(&wired.agent, arguments, output).await? else {
+        let Some(opened) = opening::open(&wired.agent, arguments, &context.env, output).await? else {
             return Ok(ExitCode::FAILURE);
         };
         match question {

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, CutOff, TakenUp};
+use hermes_config::Env;
 use hermes_types::{Role, SessionKind};
 
 use crate::cli::ChatArguments;
@@ -20,9 +21,11 @@ pub(crate) struct Opened {
 pub(crate) async fn open(
     agent: &Agent,
     arguments: &ChatArguments,
+    env: &Env,
     output: &Output,
 ) -> Result<Option<Opened>> {
-    let source = arguments.source.clone().unwrap_or_else(|| "cli".to_owned());
+    let tagged = || env.get("HERMES_SESSION_SOURCE").map(str::to_owned).filter(|source| !source.is_empty());
+    let source = arguments.source.clone().or_else(tagged).unwrap_or_else(|| "cli".to_owned());
     let name = match (&arguments.resume, &arguments.go_on) {
         (Some(name), _) if !name.trim().is_empty() => Some((name.trim(), "-r")),
         (_, Some(name)) if !name.trim().is_empty() => Some((name.trim(), "-c")),

@@ -1,0 +1,43 @@
+//! Which shell runs commands.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::variables::Variables;
+
+/// A shell and whether it is bash, whose snapshots we rely on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shell {
+    pub(crate) program: PathBuf,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bash,
+    Other,
+}
+
+impl Shell {
+    /// bash from PATH or its usual places, else the user's shell, else `sh`.
+    pub(crate) fn find(variables: &Variables) -> Option<Self> {
+        let path = variables.get("PATH").unwrap_or_default();
+        let in_path = path.split(':').filter(|folder| folder.starts_with('/')).map(|folder| Path::new(folder).join("bash"));
+        let bash = in_path.chain(["/usr/bin/bash".into(), "/bin/bash".into()]).find(|file| is_program(file));
+        if let Some(program) = bash {
+            return Some(Self { program, kind: Kind::Bash });
+        }
+        let others = variables.get("SHELL").into_iter().chain(["/bin/sh"]).map(PathBuf::from);
+        others.into_iter().find(|file| is_program(file)).map(|program| Self { program, kind: Kind::Other })
+    }
+}
+
+fn is_program(file: &Path) -> bool {
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
+}
+
+/// A word a shell reads as exactly this text.
+pub(crate) fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

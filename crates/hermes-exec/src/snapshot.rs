@@ -1,0 +1,156 @@
+//! What one shell leaves for the next: exports, functions, aliases, options.
+//!
+//! One login shell is asked once; every call then starts a bare bash that reads the dump, which is much faster and
+//! brings the same. Each task has exports of its own, so one cannot change another's. Files are private and go with
+//! their owner.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hermes_types::random_hex;
+
+use crate::shell::quote;
+
+/// Longer commands go through a file: one argument of a program may not be longer than 128 KiB.
+const LONGEST_ARGUMENT: usize = 100_000;
+
+/// Files that are removed with their owner.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    id: String,
+    folder: PathBuf,
+}
+
+impl Snapshot {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { id: random_hex(12), folder: folder.to_owned() }
+    }
+
+    /// Functions, aliases and options.
+    fn definitions(&self) -> PathBuf {
+        self.folder.join(format!("hermes-snap-{}.sh", self.id))
+    }
+
+    fn exports(&self) -> PathBuf {
+        self.folder.join(format!("hermes-snap-{}.env", self.id))
+    }
+
+    /// What a login shell runs to fill both files.
+    pub(crate) fn take_script(&self) -> String {
+        let (definitions, exports) = (word(&self.definitions()), word(&self.exports()));
+        format!(
+            "umask 077\n\
+             if [ -r ~/.bashrc ]; then . ~/.bashrc; fi </dev/null >/dev/null 2>&1\n\
+             {{ declare -F | while read -r _ _ name; do case $name in _[!_]*) ;; *) declare -f -- \"$name\";; esac; done\n\
+             alias -p\n\
+             shopt -p\n\
+             echo 'shopt -s expand_aliases'; }} >| {definitions} 2>/dev/null\n\
+             export -p >| {exports}"
+        )
+    }
+
+    pub(crate) fn is_taken(&self) -> bool {
+        self.definitions().is_file() && self.exports().is_file()
+    }
+
+    /// A copy that a task may change.
+    pub(crate) fn fork(&self) -> io::Result<Self> {
+        let copy = Self::new(&self.folder);
+        for (from, to) in [(self.definitions(), copy.definitions()), (self.exports(), copy.exports())] {
+            fs::copy(from, to)?;
+        }
+        Ok(copy)
+    }
+
+    /// The script of one call, and what it leaves.
+    pub(crate) fn call(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
+        let id = random_hex(12);
+        let new_exports = self.folder.join(format!("hermes-snap-{}.{id}", self.id));
+        let (text, file) = self.eval(command, &id)?;
+        let mark = format!("__HERMES_CWD_{id}__");
+        let script = format!(
+            "{}\nbuiltin cd -- {} || exit 126\n{text}\n__hermes_code=$?\n\
+             {{ builtin umask 077; builtin export -p >| {}; }} 2>/dev/null\n\
+             builtin printf '\\n{mark}%s{mark}\\n' \"$PWD\"\nbuiltin exit $__hermes_code",
+            self.read_in(),
+            word(directory),
+            word(&new_exports),
+        );
+        Ok(CallScript { script, mark, new_exports, exports: self.exports(), file })
+    }
+
+    /// The script of a process that runs on; it leaves nothing for later calls.
+    pub(crate) fn background(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
+        let id = random_hex(12);
+        let (text, file) = self.eval(command, &id)?;
+        let script = format!("{}\nbuiltin cd -- {} || exit 126\n{text}", self.read_in(), word(directory));
+        let nowhere = self.folder.join(format!("hermes-snap-{}.{id}", self.id));
+        Ok(CallScript { script, mark: String::new(), new_exports: nowhere, exports: self.exports(), file })
+    }
+
+    fn read_in(&self) -> String {
+        format!("{{ . {}; . {}; }} 2>/dev/null", word(&self.definitions()), word(&self.exports()))
+    }
+
+    /// Evaluated as a whole, so that a heredoc or a comment at the end cannot reach the lines after it.
+    fn eval(&self, command: &str, id: &str) -> io::Result<(String, Option<PathBuf>)> {
+        if command.len() <= LONGEST_ARGUMENT {
+            return Ok((format!("eval {}", quote(command)), None));
+        }
+        let file = self.folder.join(format!("hermes-cmd-{id}.sh"));
+        write_private(&file, command.as_bytes())?;
+        Ok((format!("eval \"$(<{})\"", word(&file)), Some(file)))
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.definitions());
+        let _ = fs::remove_file(self.exports());
+    }
+}
+
+/// One call's script. Its files go with it.
+#[derive(Debug)]
+pub(crate) struct CallScript {
+    pub(crate) script: String,
+    mark: String,
+    new_exports: PathBuf,
+    exports: PathBuf,
+    file: Option<PathBuf>,
+}
+
+impl CallScript {
+    /// What stands before and after the working folder at the end of the output.
+    pub(crate) fn mark(&self) -> (String, String) {
+        (format!("\n{}", self.mark), format!("{}\n", self.mark))
+    }
+
+    /// The script came to its end: its exports hold from now on.
+    pub(crate) fn keep(&self) {
+        if fs::metadata(&self.new_exports).is_ok_and(|found| found.len() > 0) {
+            let _ = fs::rename(&self.new_exports, &self.exports);
+        }
+    }
+}
+
+impl Drop for CallScript {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.new_exports);
+        if let Some(file) = &self.file {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+fn word(path: &Path) -> String {
+    quote(&path.to_string_lossy())
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}

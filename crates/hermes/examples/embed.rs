@@ -1,0 +1,115 @@
+//! Hermes inside another program: a provider, a tool of one's own, a conversation of two turns.
+//!
+//! Run it with `cargo run -p hermes --example embed`. It talks to a model server that plays a script on this machine; a real
+//! endpoint takes its place by changing the address, the model's name and the key.
+#![allow(
+    clippy::print_stdout,
+    dead_code,
+    reason = "an example shows what it does; a test uses it without its `main`"
+)]
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use hermes_agent::{Agent, Chat, PromptSource};
+use hermes_config::{Config, Env, Home, Surface};
+use hermes_model::client::{ModelClient, Persistence};
+use hermes_model::credential::Means;
+use hermes_model::provider::{Choice, Facts, Resolved, resolve};
+use hermes_net::{Client, Config as NetConfig};
+use hermes_store::Store;
+use hermes_task::SystemClock;
+use hermes_testkit::{ModelServer, Reply, Script};
+use hermes_types::{
+    Answer, BoxFuture, Call, Cancel, Clock, Event, Frontend, Model, Outcome, Question, Raw, Tool,
+    ToolContext, ToolSpec,
+};
+
+/// Always sunny.
+struct Weather(ToolSpec);
+
+impl Tool for Weather {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        let city = call.arguments.get("city").and_then(|city| city.as_str()).unwrap_or("somewhere");
+        Box::pin(std::future::ready(Outcome::done(format!("sunny in {city}"))))
+    }
+}
+
+/// Prints which tools run, and answers no questions.
+struct Screen;
+
+impl Frontend for Screen {
+    fn show(&self, event: Event) {
+        if let Event::ToolStarted { name, .. } = event {
+            println!("(using {name})");
+        }
+    }
+
+    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::Unavailable))
+    }
+}
+
+/// A client for an endpoint of one's own.
+fn model(home: &Home, address: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Model>, Box<dyn Error>> {
+    let env = Env::default();
+    let text = format!("model:\n  provider: custom\n  base_url: {address}\n  default: test-model\n");
+    let facts = Facts::read(home, Config::from_text(Path::new("config.yaml"), &text, &env), env.clone());
+    let Resolved::Target(target) = resolve(&facts, &Choice::default(), Surface::Cli)? else {
+        return Err("no endpoint".into());
+    };
+    let net = Client::new(NetConfig::new(clock.clone()))?;
+    let means = Means::new(net.clone(), clock.clone(), home, env);
+    let client = ModelClient::new(net, clock.clone(), vec![target.endpoint(&means)], Persistence::default());
+    Ok(Arc::new(client.ok_or("no endpoint")?))
+}
+
+/// Two turns in a folder; what was answered.
+pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let home = Home::at(folder);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let store = Store::open(&folder.join("state.db"))?;
+    let prompt = PromptSource::new(home.clone(), folder.to_owned());
+    let mut agent = Agent::new(model(&home, address, &clock)?, "test-model", store, clock, prompt);
+    agent.tools.push(Arc::new(Weather(ToolSpec {
+        name: "weather".to_owned(),
+        description: "Tells the weather in a city.".to_owned(),
+        parameters: Raw::from_value(&serde_json::json!({
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+        })),
+    })));
+    let mut chat = Chat::new(Arc::new(agent), Arc::new(Screen), "example");
+    let mut answers = Vec::new();
+    for words in ["How is the weather in Oslo?", "Thank you!"] {
+        println!("> {words}");
+        let answer = chat.say(words).await?.unwrap_or_default();
+        println!("{answer}");
+        answers.push(answer);
+    }
+    let messages = chat.conversation().messages().len();
+    println!("{messages} messages are stored as session {}", chat.conversation().session());
+    chat.close().await?;
+    Ok(answers)
+}
+
+/// What the model says.
+pub(crate) fn script() -> Script {
+    Script::new()
+        .reply(Reply::tool("weather", serde_json::json!({"city": "Oslo"})))
+        .reply(Reply::text("Sunny, so take your sunglasses."))
+        .reply(Reply::text("You are welcome."))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = ModelServer::start(script()).await?;
+    let folder = tempfile::tempdir()?;
+    talk(folder.path(), &server.base_url()).await?;
+    Ok(())
+}
