@@ -90,7 +90,7 @@ impl Aside {
                     task: self.task.clone(),
                 };
                 ready.tool.notice(&call.task, Occasion::Calling(&call.name));
-                let context = ToolContext { frontend: &Silent, cancel, deadline };
+                let context = ToolContext { frontend: &Silent, cancel, deadline, spawn: None };
                 let run = std::panic::AssertUnwindSafe(ready.tool.run(&call, context)).catch_unwind();
                 let Ok(outcome) = run.await else { return came };
                 self.messages.push(Message::tool(&ready.call, outcome.content.clone()));

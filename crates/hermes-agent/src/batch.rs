@@ -9,7 +9,8 @@ use futures_util::stream::{self, StreamExt as _};
 use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    Call, Event, Message, Occasion, Outcome, OutcomeStatus, Provenance, ResultSize, ToolCall, ToolContext,
+    BoxFuture, Call, Event, Message, Occasion, Outcome, OutcomeStatus, Provenance, ResultSize, ToolCall,
+    ToolContext,
 };
 use serde_json::{Map, Value};
 
@@ -47,17 +48,12 @@ impl Running<'_> {
     /// Runs a batch to its end. Every call gets its answer, in the order of the calls.
     pub(crate) async fn run_batch(&mut self, batch: Vec<Ready>) -> Result<(), StoreError> {
         if self.cancel.is_cancelled() {
-            return self.skip(batch.iter(), Skipped::BeforeTheBatch).await;
+            return self.skip(calls_of(&batch), Skipped::BeforeTheBatch).await;
         }
         let mut room = self.bounds.batch;
         if run_together(&batch) {
-            self.write_down(batch.iter()).await?;
-            let outcomes = {
-                let running = &*self;
-                let each = batch.iter().map(|ready| running.execute(ready));
-                // Ordered: an answer waits for those before it, so that the transcript is in call order.
-                stream::iter(each).buffered(MOST_AT_ONCE).collect::<Vec<_>>().await
-            };
+            self.write_down(calls_of(&batch)).await?;
+            let outcomes = self.execute_together(&batch).await;
             for (ready, outcome) in batch.iter().zip(outcomes) {
                 self.keep_outcome(ready, outcome, &mut room).await?;
             }
@@ -65,11 +61,12 @@ impl Running<'_> {
         }
         let mut waiting: VecDeque<Ready> = batch.into();
         while let Some(ready) = waiting.pop_front() {
-            self.write_down(std::iter::once(&ready)).await?;
+            self.write_down(vec![ready.call.clone()]).await?;
             let outcome = self.execute(&ready).await;
             self.keep_outcome(&ready, outcome, &mut room).await?;
             if self.cancel.is_cancelled() {
-                return self.skip(waiting.iter(), Skipped::AfterACall).await;
+                let rest = waiting.iter().map(|ready| ready.call.clone()).collect();
+                return self.skip(rest, Skipped::AfterACall).await;
             }
         }
         Ok(())
@@ -85,32 +82,36 @@ impl Running<'_> {
         self.keep_all(messages).await
     }
 
-    async fn skip(&mut self, batch: impl Iterator<Item = &Ready>, why: Skipped) -> Result<(), StoreError> {
-        let messages = batch.map(|ready| Message::tool(&ready.call, why.words(&ready.call.name))).collect();
+    async fn skip(&mut self, calls: Vec<ToolCall>, why: Skipped) -> Result<(), StoreError> {
+        let messages = calls.iter().map(|call| Message::tool(call, why.words(&call.name))).collect();
         self.keep_all(messages).await
     }
 
-    async fn write_down(&self, batch: impl Iterator<Item = &Ready>) -> Result<(), StoreError> {
+    async fn write_down(&self, calls: Vec<ToolCall>) -> Result<(), StoreError> {
         let now = self.agent.clock.now();
-        let pending: Vec<_> = batch
-            .map(|ready| {
-                let record = NewToolCall {
-                    id: ready.call.id.clone(),
-                    name: ready.call.name.clone(),
-                    arguments: ready.call.arguments.clone(),
-                    verdict: None,
-                };
-                self.agent.store.begin_call(&self.turn, record, now)
-            })
-            .collect();
+        let mut pending = Vec::with_capacity(calls.len());
+        for ToolCall { id, name, arguments, .. } in calls {
+            let record = NewToolCall { id, name, arguments, verdict: None };
+            pending.push(self.agent.store.begin_call(&self.turn, record, now));
+        }
         for written in pending {
             written.await?;
         }
         Ok(())
     }
 
+    /// Ordered: an answer waits for those before it, so that the transcript is in call order.
+    fn execute_together<'a>(&'a self, batch: &'a [Ready]) -> BoxFuture<'a, Vec<Outcome>> {
+        let each: Vec<BoxFuture<'a, Outcome>> = batch.iter().map(|ready| self.execute(ready)).collect();
+        Box::pin(stream::iter(each).buffered(MOST_AT_ONCE).collect())
+    }
+
     /// Runs one call. Whatever happens in the tool, there is an outcome.
-    async fn execute(&self, ready: &Ready) -> Outcome {
+    fn execute<'a>(&'a self, ready: &'a Ready) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.run_call(ready))
+    }
+
+    async fn run_call(&self, ready: &Ready) -> Outcome {
         let agent = self.agent;
         let call = Call {
             id: ready.call.id.clone(),
@@ -152,7 +153,13 @@ impl Running<'_> {
 
     /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.
     async fn run_guarded(&self, ready: &Ready, call: &Call) -> Outcome {
-        let context = ToolContext { frontend: self.frontend, cancel: self.cancel, deadline: self.deadline };
+        let spawner = self.spawner();
+        let context = ToolContext {
+            frontend: self.frontend,
+            cancel: self.cancel,
+            deadline: self.deadline,
+            spawn: Some(&spawner),
+        };
         let run = AssertUnwindSafe(ready.tool.run(call, context)).catch_unwind();
         let name = &call.name;
         let clock = &self.agent.clock;
@@ -211,6 +218,10 @@ impl Running<'_> {
         self.conversation.messages.push(message);
         Ok(())
     }
+}
+
+fn calls_of(batch: &[Ready]) -> Vec<ToolCall> {
+    batch.iter().map(|ready| ready.call.clone()).collect()
 }
 
 /// The argument that says most about a call, on one line.

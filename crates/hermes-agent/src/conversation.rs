@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use hermes_store::{EndReason, NewMessage, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    Message, Occasion, OutcomeStatus, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnState,
-    Usage,
+    Message, Occasion, OutcomeStatus, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId,
+    TurnState, Usage,
 };
 
 use crate::agent::Agent;
@@ -34,6 +34,10 @@ pub struct Conversation {
     pub(crate) usage: Usage,
     pub(crate) pressure_told: bool,
     pub(crate) started_at: Timestamp,
+    /// The session whose turn handed this work on; its own is then no continuation of that one.
+    pub(crate) delegated_by: Option<SessionId>,
+    /// The turn a person started, when this is a part of it.
+    pub(crate) root: Option<TurnId>,
 }
 
 /// What was found when a conversation was taken up.
@@ -108,6 +112,8 @@ impl Agent {
             usage: Usage::default(),
             pressure_told: false,
             started_at: self.clock.now(),
+            delegated_by: None,
+            root: None,
         }
     }
 

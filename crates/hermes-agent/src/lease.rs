@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use hermes_store::Lease;
+use hermes_types::SessionId;
 
 use crate::agent::Agent;
 use crate::conversation::Conversation;
@@ -14,10 +15,10 @@ pub(crate) const SPAN: Duration = Duration::from_mins(1);
 const RENEW_EVERY: Duration = Duration::from_secs(20);
 
 /// Renews a lease for as long as it is polled.
-pub(crate) async fn keep(agent: &Agent, conversation: &str) -> Infallible {
+pub(crate) async fn keep(agent: &Agent, session: SessionId) -> Infallible {
     loop {
         agent.clock.sleep(RENEW_EVERY).await;
-        let renewed = agent.store.take_lease(conversation, &agent.holder, agent.clock.now(), SPAN).await;
+        let renewed = agent.store.take_lease(session.as_str(), &agent.holder, agent.clock.now(), SPAN).await;
         if let Err(error) = renewed {
             tracing::warn!(%error, "a lease could not be renewed");
         }

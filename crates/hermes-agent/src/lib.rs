@@ -23,6 +23,7 @@ mod request;
 mod result;
 mod review;
 mod spill;
+mod subagent;
 mod title;
 mod turn;
 

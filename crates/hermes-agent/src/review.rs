@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_store::{Charge, Error as StoreError};
-use hermes_types::{Cancel, Completion, Message, OutcomeStatus, Role, Tool};
+use hermes_types::{Cancel, Message, OutcomeStatus, Role, Tool};
 use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::aside::{Aside, Came};
 use crate::conversation::Conversation;
-use crate::turn::Running;
+use crate::turn::{Running, Spent};
 
 const FLUSH: &str = include_str!("texts/flush.md").trim_ascii();
 const REVIEW_MEMORY: &str = include_str!("texts/review_memory.md").trim_ascii();
@@ -143,13 +143,13 @@ impl Agent {
     /// Work beside a conversation costs the same money and is counted in the same ledger.
     async fn pay(&self, conversation: &Conversation, came: &Came) {
         for completion in &came.completions {
-            if let Err(error) = self.record(conversation, completion).await {
+            if let Err(error) = self.record(conversation, completion.into()).await {
                 tracing::warn!(%error, "a charge was not recorded");
             }
         }
     }
 
-    async fn record(&self, conversation: &Conversation, completion: &Completion) -> Result<(), StoreError> {
+    async fn record(&self, conversation: &Conversation, spent: Spent) -> Result<(), StoreError> {
         self.store
             .record_charge(Charge {
                 at: self.clock.now(),
@@ -157,10 +157,10 @@ impl Agent {
                 turn: None,
                 root_turn: None,
                 job: None,
-                provider: completion.provider.clone(),
-                model: completion.model.clone(),
-                usage: completion.usage.unwrap_or_default(),
-                cost: completion.cost,
+                provider: spent.provider,
+                model: spent.model,
+                usage: spent.usage,
+                cost: spent.cost,
             })
             .await
     }

@@ -8,5 +8,6 @@ mod all {
     mod kill;
     mod long;
     mod recover;
+    mod subagent;
     mod turn;
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use hermes_types::Clock;
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process, test_kill_process_group};
 
 /// What a group gets to end by itself before it is killed.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -38,6 +38,10 @@ impl Group {
 
     pub(crate) fn is_alive(self) -> bool {
         test_kill_process_group(self.0).is_ok()
+    }
+
+    pub(crate) fn leader_exists(self) -> bool {
+        test_kill_process(self.0).is_ok()
     }
 
     /// Ends every member: a request, a second's grace, then the kill. The leader must be reaped meanwhile, or it counts

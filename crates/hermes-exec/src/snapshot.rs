@@ -122,6 +122,10 @@ pub(crate) struct CallScript {
 }
 
 impl CallScript {
+    pub(crate) fn without_files(script: String, mark: String) -> Self {
+        Self { script, mark, new_exports: PathBuf::new(), exports: PathBuf::new(), file: None }
+    }
+
     /// What stands before and after the working folder at the end of the output.
     pub(crate) fn mark(&self) -> (String, String) {
         (format!("\n{}", self.mark), format!("{}\n", self.mark))

@@ -3,10 +3,12 @@
 //! Holds rules, not deeds: nothing here opens a socket, reads a file or asks a clock. A decision depends on its arguments
 //! alone, and no input, however hostile, makes one panic or take more than linear time.
 
+mod ansi;
 mod injection;
 mod redact;
 mod url;
 
+pub use ansi::strip_ansi;
 pub use injection::{Finding, Material, find_injections};
 pub use redact::{Assignments, PhoneNumbers, Redaction, Redactor, redact};
 pub use url::{AddressKind, Blocklist, Denied, PrivateAddresses, Reason, UrlPolicy};

@@ -7,6 +7,7 @@ mod answer;
 mod argument;
 mod checkpoint;
 mod clarify;
+mod delegate;
 mod file;
 mod folders;
 mod memory;
@@ -24,6 +25,7 @@ pub use checkpoint::{
     Checkpoint, CheckpointDiff, CheckpointError, Checkpoints, Counts, Restored, is_destructive,
 };
 pub use clarify::Clarify;
+pub use delegate::Delegate;
 pub use file::{FileGuard, FileOptions, FileState, Files, Gutter, Lint, Linter, Secrets};
 pub use folders::Folders;
 pub use memory::MemoryTool;

@@ -6,6 +6,8 @@ mod all {
 
     mod checkpoint;
     mod clarify;
+    mod delegate;
+    mod memory;
     mod patch;
     mod read_file;
     mod registry;

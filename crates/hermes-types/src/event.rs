@@ -41,6 +41,12 @@ pub enum Event {
     TurnEnded {
         session: SessionId,
     },
+    /// Something that happened in a subagent's turn.
+    Child {
+        /// Which one, for people.
+        label: String,
+        event: Box<Event>,
+    },
 }
 
 /// What a notice is about.

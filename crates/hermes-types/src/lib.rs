@@ -36,7 +36,8 @@ pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};
 pub use port::{
     Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Environment, ExternalMemory, Finished,
-    Frontend, Hooks, Intake, Job, Model, RunError, SideModel, Spawn, Tool, ToolContext,
+    Frontend, Hooks, Intake, Job, JobEnd, Model, Report, RunError, SideModel, Spawn, Tool, ToolContext,
+    Trace,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw::{Fields, Raw};

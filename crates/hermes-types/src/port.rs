@@ -9,7 +9,8 @@ use crate::event::{Answer, Event, Question};
 use crate::id::{SessionId, TaskId};
 use crate::message::Message;
 use crate::model::{Completion, Delta, ModelError, Request};
-use crate::tool::{Call, Manner, Occasion, Outcome, ToolSpec};
+use crate::tool::{Call, Manner, Occasion, Outcome, OutcomeStatus, ToolSpec};
+use crate::usage::Usage;
 use crate::{BoxFuture, Cancel, Deadline};
 
 /// Takes the pieces of an answer as they arrive. Must not block.
@@ -69,6 +70,8 @@ pub struct ToolContext<'a> {
     pub frontend: &'a dyn Frontend,
     pub cancel: &'a Cancel,
     pub deadline: Deadline,
+    /// Absent where no subagents may be started.
+    pub spawn: Option<&'a dyn Spawn>,
 }
 
 /// Where commands run.
@@ -153,18 +156,58 @@ pub trait Frontend: Send + Sync {
     fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
 }
 
-/// Starts subagents.
+/// Starts subagents. They share their parent's deadline, budget and cancellation.
 pub trait Spawn: Send + Sync {
-    fn run<'a>(&'a self, job: Job, cancel: &'a Cancel) -> BoxFuture<'a, Result<String, String>>;
+    /// Never fails: a subagent that does not come to its end reports why.
+    fn run(&self, job: Job) -> BoxFuture<'_, Report>;
 }
 
-/// Work handed to a subagent, which shares its parent's deadline and budget.
+/// Work handed to a subagent, which knows nothing but what is said here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     pub goal: String,
     pub context: String,
-    pub toolsets: Vec<String>,
-    pub max_iterations: Option<u32>,
+    /// The tools it may use of those its parent has; absent is all of them.
+    pub tools: Option<Vec<String>>,
+    /// Tools it does not get in any case.
+    pub without: Vec<String>,
+    pub max_iterations: u32,
+    /// Which of its brothers it is, for people: `2/3`.
+    pub label: String,
+}
+
+/// What a subagent came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    pub session: SessionId,
+    pub end: JobEnd,
+    /// Its last word.
+    pub summary: Option<String>,
+    pub error: Option<String>,
+    pub api_calls: u32,
+    pub took: Duration,
+    pub model: String,
+    pub usage: Usage,
+    pub trace: Vec<Trace>,
+}
+
+/// How a subagent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEnd {
+    Completed,
+    /// The limit of its steps was reached.
+    OutOfSteps,
+    Failed,
+    Interrupted,
+}
+
+/// One tool call of a subagent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    pub tool: String,
+    pub argument_bytes: usize,
+    pub result_bytes: usize,
+    pub status: OutcomeStatus,
 }
 
 /// Sends to a chat by name, for the scheduler and the `send_message` tool.

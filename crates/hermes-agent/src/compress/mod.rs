@@ -159,7 +159,7 @@ impl Running<'_> {
         };
         let words = match summary::ask(self.agent, &ask, self.deadline, self.cancel).await {
             Ok((words, completion)) => {
-                self.charge(&completion).await?;
+                self.charge((&completion).into()).await?;
                 words
             }
             Err(error) => {

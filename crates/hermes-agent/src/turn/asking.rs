@@ -1,11 +1,31 @@
 //! Asking the model, and accounting for what it cost.
 
 use hermes_store::{Billing, Charge, Error as StoreError, Tally};
-use hermes_types::{Completion, Cost, Delta, Event, ModelError, Request, ToolSpec};
+use hermes_types::{Completion, Cost, Delta, Event, ModelError, Request, ToolSpec, Usage};
 
 use super::room::MOST_COMPRESSIONS;
 use super::running::{Next, Running};
 use crate::request::{Additions, copy};
+
+/// What one call used and who answered it.
+#[derive(Debug, Clone)]
+pub(crate) struct Spent {
+    pub(crate) usage: Usage,
+    pub(crate) cost: Cost,
+    pub(crate) provider: String,
+    pub(crate) model: String,
+}
+
+impl From<&Completion> for Spent {
+    fn from(completion: &Completion) -> Self {
+        Self {
+            usage: completion.usage.unwrap_or_default(),
+            cost: completion.cost,
+            provider: completion.provider.clone(),
+            model: completion.model.clone(),
+        }
+    }
+}
 
 impl Running<'_> {
     pub(super) async fn ask(&mut self, tools: Vec<ToolSpec>) -> Result<Completion, ModelError> {
@@ -91,42 +111,38 @@ impl Running<'_> {
     }
 
     /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
-    pub(super) async fn count(&mut self, completion: &Completion) -> Result<(), StoreError> {
-        let usage = completion.usage.unwrap_or_default();
+    pub(super) async fn count(&mut self, spent: Spent) -> Result<(), StoreError> {
+        let Spent { usage, cost, .. } = spent;
         self.result.usage += usage;
         self.conversation.usage += usage;
         self.conversation.gauge.measure(usage, self.conversation.messages.len());
         self.result.last_prompt_tokens = usage.prompt();
-        self.result.model.clone_from(&completion.model);
-        self.result.provider.clone_from(&completion.provider);
-        let sum =
-            self.result.cost.micro_usd.zip(completion.cost.micro_usd).map(|(so_far, more)| so_far + more);
-        self.result.cost = Cost { micro_usd: sum, status: completion.cost.status };
-        self.charge(completion).await?;
-        self.frontend.show(Event::Spent { usage, cost: completion.cost });
+        self.result.model.clone_from(&spent.model);
+        self.result.provider.clone_from(&spent.provider);
+        let sum = self.result.cost.micro_usd.zip(cost.micro_usd).map(|(so_far, more)| so_far + more);
+        self.result.cost = Cost { micro_usd: sum, status: cost.status };
+        self.charge(spent).await?;
+        self.frontend.show(Event::Spent { usage, cost });
         Ok(())
     }
 
     /// Writes a call's use into the session and the ledger, together.
-    pub(crate) async fn charge(&self, completion: &Completion) -> Result<(), StoreError> {
+    pub(crate) async fn charge(&self, spent: Spent) -> Result<(), StoreError> {
         let (store, session) = (&self.agent.store, &self.conversation.session);
-        let usage = completion.usage.unwrap_or_default();
-        let billing = Billing {
-            provider: Some(completion.provider.clone()),
-            model: Some(completion.model.clone()),
-            ..Billing::default()
-        };
-        let totals = store.record_usage(session, Tally::Add, usage, completion.cost, billing);
+        let Spent { usage, cost, provider, model } = spent;
+        let billing =
+            Billing { provider: Some(provider.clone()), model: Some(model.clone()), ..Billing::default() };
+        let totals = store.record_usage(session, Tally::Add, usage, cost, billing);
         let charge = store.record_charge(Charge {
             at: self.agent.clock.now(),
             session: session.clone(),
             turn: Some(self.turn.clone()),
-            root_turn: Some(self.turn.clone()),
+            root_turn: Some(self.root.clone()),
             job: None,
-            provider: completion.provider.clone(),
-            model: completion.model.clone(),
+            provider,
+            model,
             usage,
-            cost: completion.cost,
+            cost,
         });
         totals.await?;
         charge.await

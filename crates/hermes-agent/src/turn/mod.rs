@@ -7,7 +7,7 @@ mod running;
 
 use futures_util::future::{Either, select};
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{Cancel, Content, Event, Frontend, Message, Role, Turn, TurnId, TurnState};
+use hermes_types::{BoxFuture, Cancel, Content, Event, Frontend, Message, Role, Turn, TurnId, TurnState};
 
 use crate::agent::Agent;
 use crate::compress::Compressed;
@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::result::TurnResult;
 use crate::{lease, prompt};
 
+pub(crate) use asking::Spent;
 use running::Asked;
 pub(crate) use running::Running;
 
@@ -37,25 +38,29 @@ impl Said {
 impl Agent {
     /// Runs one turn to its end. Only a database that cannot be written, or somebody else at work in the same
     /// conversation, is an error; everything else is a result.
-    pub async fn run(
-        &self,
-        conversation: &mut Conversation,
+    ///
+    /// Boxed, because a turn may start subagents, whose turns are made by this same function.
+    pub fn run<'a>(
+        &'a self,
+        conversation: &'a mut Conversation,
         said: Said,
-        frontend: &dyn Frontend,
-        cancel: &Cancel,
-    ) -> Result<TurnResult, Error> {
-        self.take_lease(conversation).await?;
-        let id = TurnId::generate();
-        let began = self.open_turn(conversation, &id, &said).await;
-        let ended = match began {
-            Ok(()) => {
-                let asked = Asked { spoken: said.stored.is_some(), content: said.content };
-                self.work(conversation, id, asked, frontend, cancel).await
-            }
-            Err(error) => Err(error.into()),
-        };
-        self.give_lease_back(conversation).await;
-        ended
+        frontend: &'a dyn Frontend,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<TurnResult, Error>> {
+        Box::pin(async move {
+            self.take_lease(conversation).await?;
+            let id = TurnId::generate();
+            let began = self.open_turn(conversation, &id, &said).await;
+            let ended = match began {
+                Ok(()) => {
+                    let asked = Asked { spoken: said.stored.is_some(), content: said.content };
+                    self.work(conversation, id, asked, frontend, cancel).await
+                }
+                Err(error) => Err(error.into()),
+            };
+            self.give_lease_back(conversation).await;
+            ended
+        })
     }
 
     /// Goes on with a turn that was cut off. Its calls have their answers already.
@@ -121,7 +126,8 @@ impl Agent {
         session.model = Some(self.model_name.clone());
         session.user_id.clone_from(&conversation.user_id);
         session.system_prompt.clone_from(&conversation.system);
-        session.model_config = Some(self.model_config());
+        session.model_config = Some(self.model_config(conversation));
+        session.parent.clone_from(&conversation.delegated_by);
         let message = Message::user(said.stored.as_ref().unwrap_or(&said.content).clone());
         let turn = Turn {
             id: id.clone(),
@@ -140,13 +146,16 @@ impl Agent {
         Ok(())
     }
 
-    fn model_config(&self) -> String {
-        serde_json::json!({
+    fn model_config(&self, conversation: &Conversation) -> String {
+        let mut config = serde_json::json!({
             "max_iterations": self.limits.iterations,
             "reasoning_config": self.asking.effort.map(|effort| serde_json::json!({"effort": effort.as_str()})),
             "max_tokens": self.asking.max_tokens,
-        })
-        .to_string()
+        });
+        if let Some(parent) = &conversation.delegated_by {
+            config["_delegate_from"] = serde_json::json!(parent.as_str());
+        }
+        config.to_string()
     }
 
     /// The turn itself, with its lease kept alive beside it.
@@ -163,7 +172,7 @@ impl Agent {
         let mut running = Running::new(self, conversation, id, asked, frontend, cancel);
         let ended = {
             let turn = std::pin::pin!(running.go());
-            let renewal = std::pin::pin!(lease::keep(self, key.as_str()));
+            let renewal = std::pin::pin!(lease::keep(self, key));
             match select(turn, renewal).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right((never, _)) => match never {},

@@ -9,6 +9,7 @@ use hermes_types::{
     TurnId, TurnState, Usage,
 };
 
+use super::asking::Spent;
 use crate::agent::Agent;
 use crate::compress::is_summary;
 use crate::conversation::Conversation;
@@ -29,6 +30,8 @@ pub(crate) struct Running<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) conversation: &'a mut Conversation,
     pub(crate) turn: TurnId,
+    /// The turn a person started: this one, or the one it is a part of.
+    pub(crate) root: TurnId,
     pub(crate) deadline: Deadline,
     pub(crate) cancel: &'a Cancel,
     pub(crate) frontend: &'a dyn Frontend,
@@ -116,6 +119,7 @@ impl<'a> Running<'a> {
             longer: None,
             pieces: Vec::new(),
             agent,
+            root: conversation.root.clone().unwrap_or_else(|| turn.clone()),
             conversation,
             turn,
             deadline,
@@ -148,7 +152,7 @@ impl<'a> Running<'a> {
                     Next::Done => return Ok(()),
                 },
             };
-            self.count(&completion).await?;
+            self.count(Spent::from(&completion)).await?;
             let before = self.conversation.messages.len();
             if let Next::Done = self.take_answer(completion).await? {
                 return Ok(());
@@ -193,7 +197,7 @@ impl<'a> Running<'a> {
                     return Ok(());
                 }
             };
-            self.count(&completion).await?;
+            self.count(Spent::from(&completion)).await?;
             let mut message = completion.message;
             message.tool_calls.clear();
             let text = hermes_text::strip_think(&message.content.text()).trim().to_owned();

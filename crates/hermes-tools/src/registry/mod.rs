@@ -26,6 +26,11 @@ pub use coerce::coerce;
 pub use select::{Selected, Selection};
 pub use toolset::{Resolved, toolset_names};
 
+/// The tools of some toolsets, registered or not.
+pub(crate) fn tools_of_sets(names: &[String]) -> Vec<String> {
+    resolve(names.iter().map(String::as_str), &Owned::new()).tools.into_iter().collect()
+}
+
 /// Whether a tool can be used now.
 pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 

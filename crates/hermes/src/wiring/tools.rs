@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::Config;
-use hermes_config::settings::{CheckpointSettings, PlatformToolsets, SecuritySettings};
+use hermes_config::settings::{CheckpointSettings, DelegationSettings, PlatformToolsets, SecuritySettings};
 use hermes_store::Store;
 use hermes_tools::{
-    Checkpoints, Clarify, FileGuard, FileOptions, Files, MemoryTool, Registry, Secrets, Selection,
+    Checkpoints, Clarify, Delegate, FileGuard, FileOptions, Files, MemoryTool, Registry, Secrets, Selection,
     SessionSearch, Todo,
 };
 use hermes_types::{Clock, SideModel};
@@ -65,6 +65,8 @@ fn all(
     }
     registry.register("session_search", Arc::new(search), None);
     registry.register("clarify", Arc::new(Clarify::new()), None);
+    let delegation = DelegationSettings::from_config(config);
+    registry.register("delegation", Arc::new(Delegate::new(delegation.max_iterations)), None);
     registry
 }
 

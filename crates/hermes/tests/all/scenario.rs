@@ -178,7 +178,7 @@ fn config(scenario: &Scenario, server: &ModelServer) -> String {
     });
     merge(&mut config, &scenario.config);
     // JSON is YAML.
-    serde_json::to_string_pretty(&config).unwrap()
+    serde_json::to_string_pretty(&config).unwrap().replace("{server}", &server.base_url())
 }
 
 fn merge(into: &mut Value, from: &Value) {

@@ -142,6 +142,18 @@ impl<'a> Terminal<'a> {
         self.note(&feed::line(name, &preview, seconds, suffix));
     }
 
+    /// A subagent's calls and notices, one line each.
+    fn show_child(&self, label: &str, event: &Event) {
+        match event {
+            Event::ToolStarted { name, preview, .. } => {
+                self.note(&format!("  ├─ [{label}] {name} {}", hermes_text::head(preview, 35)));
+            }
+            Event::TurnEnded { .. } => self.note(&format!("  └─ [{label}] done")),
+            Event::Notice { text, .. } => self.note(&format!("  ├─ [{label}] {text}")),
+            _ => {}
+        }
+    }
+
     /// Waits for the next line typed, for a while.
     async fn line(&self, wait: Duration, cancel: &Cancel) -> Option<String> {
         let (sender, receiver) = oneshot::channel();
@@ -200,6 +212,7 @@ impl Frontend for Terminal<'_> {
                 self.note("(the connection was lost; the answer starts again)");
                 self.state().written.clear();
             }
+            Event::Child { label, event } => self.show_child(&label, &event),
             Event::SegmentEnded => {
                 let open = !self.state().written.is_empty();
                 if open {

@@ -1,0 +1,181 @@
+//! A process that runs on beside the conversation.
+//!
+//! Holds its newest output, its way in, and how it ended. Whoever keeps it decides how long it is remembered; dropping
+//! every handle stops the listening and leaves the process alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hermes_task::spawn_named;
+use hermes_types::{Cancel, Clock};
+use tokio::sync::watch;
+
+use crate::child::Running;
+use crate::group::Group;
+use crate::local::Prepared;
+use crate::ring::Ring;
+use crate::stream::Stream;
+
+const CHUNK: usize = 4096;
+const IDLE: Duration = Duration::from_millis(300);
+const LONGEST_DRAIN: Duration = Duration::from_secs(2);
+/// What a process that we ended is said to have ended with.
+const KILLED: i32 = -15;
+const END_OF_INPUT: &[u8] = b"\x04";
+
+/// Whether the process sees a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Screen {
+    None,
+    Terminal,
+}
+
+/// A handle; clones mean the same process.
+#[derive(Debug, Clone)]
+pub struct Background(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    group: Group,
+    directory: PathBuf,
+    screen: Screen,
+    clock: Arc<dyn Clock>,
+    ring: Mutex<Ring>,
+    input: Mutex<Option<Arc<Stream>>>,
+    ended: watch::Sender<Option<i32>>,
+    killed: Mutex<bool>,
+}
+
+/// Why nothing could be written to a process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    #[error("its input is closed")]
+    Closed,
+    #[error("it does not take input: {0}")]
+    Refused(String),
+}
+
+impl Background {
+    pub(crate) fn watch(
+        mut running: Running,
+        prepared: Prepared,
+        screen: Screen,
+        clock: Arc<dyn Clock>,
+        owner: &Cancel,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            group: running.group(),
+            directory: prepared.directory.clone(),
+            screen,
+            clock,
+            ring: Mutex::default(),
+            input: Mutex::new(running.input.take().map(Arc::new)),
+            ended: watch::Sender::new(None),
+            killed: Mutex::new(false),
+        });
+        let listener = Arc::clone(&shared);
+        spawn_named(format!("process {}", shared.group.pid()), owner, async move {
+            listener.listen(running).await;
+            // The script's files are needed as long as the shell may read them.
+            drop(prepared);
+        });
+        Self(shared)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.group.pid()
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.0.directory
+    }
+
+    /// None while it runs.
+    pub fn exit_code(&self) -> Option<i32> {
+        *self.0.ended.borrow()
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&self) -> i32 {
+        let mut ended = self.0.ended.subscribe();
+        let code = ended.wait_for(Option::is_some).await.ok().and_then(|code| *code);
+        code.unwrap_or(-1)
+    }
+
+    /// At most so many characters from the end of its output.
+    pub fn output(&self, chars: usize) -> String {
+        self.0.ring().last(chars).to_owned()
+    }
+
+    /// How much it has said in all.
+    pub fn total_chars(&self) -> u64 {
+        self.0.ring().total()
+    }
+
+    pub async fn write(&self, bytes: &[u8]) -> Result<(), InputError> {
+        let input = lock(&self.0.input).clone().ok_or(InputError::Closed)?;
+        input.write_all(bytes).await.map_err(|error| InputError::Refused(error.to_string()))
+    }
+
+    /// Ends its input.
+    pub async fn close_input(&self) -> Result<(), InputError> {
+        if self.0.screen == Screen::Terminal {
+            return self.write(END_OF_INPUT).await;
+        }
+        lock(&self.0.input).take().map(drop).ok_or(InputError::Closed)
+    }
+
+    /// Ends the whole group and waits until it has ended.
+    pub async fn kill(&self) -> i32 {
+        *lock(&self.0.killed) = true;
+        if self.exit_code().is_none() {
+            self.0.group.end(&*self.0.clock).await;
+        }
+        self.ended().await
+    }
+}
+
+impl Shared {
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        lock(&self.ring)
+    }
+
+    async fn listen(&self, mut running: Running) {
+        let mut buffer = vec![0; CHUNK];
+        let mut open = true;
+        let (pipe, mut reaper) = running.parts();
+        let code = loop {
+            tokio::select! {
+                biased;
+                read = pipe.read(&mut buffer), if open => open = self.take(read, &buffer),
+                code = reaper.wait() => break code.unwrap_or(-1),
+            }
+        };
+        let mut enough = self.clock.sleep(LONGEST_DRAIN);
+        while open {
+            let mut idle = self.clock.sleep(IDLE);
+            tokio::select! {
+                biased;
+                read = running.output.read(&mut buffer) => open = self.take(read, &buffer),
+                () = &mut idle => break,
+                () = &mut enough => break,
+            }
+        }
+        self.ring().finish();
+        lock(&self.input).take();
+        let code = if *lock(&self.killed) { KILLED } else { code };
+        self.ended.send_replace(Some(code));
+    }
+
+    /// Whether there may be more.
+    fn take(&self, read: std::io::Result<usize>, buffer: &[u8]) -> bool {
+        let count = read.unwrap_or(0);
+        self.ring().push(buffer.get(..count).unwrap_or_default());
+        count > 0
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,274 @@
+//! Commands on this machine.
+//!
+//! A host is the machine: its shell, the environment commands get, the dump of one login shell. A `Local` is one task's
+//! place on it: `cd` and `export` last from call to call, and nothing of one task reaches another. Each call is a fresh
+//! shell, so a command can break nothing for the next.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError};
+use tokio::sync::OnceCell;
+
+use crate::background::{Background, Screen};
+use crate::capture::Bounds;
+use crate::child::{Launch, Lifetime, Wiring};
+use crate::run::{Ending, Ran, Watch, run};
+use crate::sandbox::{Fence, Sandbox, explain};
+use crate::shell::{Kind, Shell, quote};
+use crate::snapshot::{CallScript, Snapshot};
+use crate::variables::Variables;
+
+/// A login shell that takes longer is not waited for.
+const LOGIN_LIMIT: Duration = Duration::from_secs(15);
+const TIMED_OUT: i32 = 124;
+const INTERRUPTED: i32 = 130;
+
+/// What a host is made of.
+#[derive(Debug, Clone)]
+pub struct LocalOptions {
+    pub variables: Variables,
+    /// Where dumps and long commands are put.
+    pub temp: PathBuf,
+    pub bounds: Bounds,
+    pub sandbox: Sandbox,
+}
+
+/// This machine.
+#[derive(Debug)]
+pub struct LocalHost {
+    options: LocalOptions,
+    shell: Option<Shell>,
+    clock: Arc<dyn Clock>,
+    login: OnceCell<Option<Snapshot>>,
+}
+
+impl LocalHost {
+    /// Starts nothing yet: the login shell is asked at the first command.
+    pub fn new(options: LocalOptions, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let shell = Shell::find(&options.variables);
+        Arc::new(Self { options, shell, clock, login: OnceCell::new() })
+    }
+
+    /// A task's place, which begins in `start`.
+    pub fn open(self: &Arc<Self>, start: PathBuf) -> Local {
+        Local { host: Arc::clone(self), directory: Mutex::new(start), snapshot: OnceCell::new() }
+    }
+
+    /// What holds commands in, in a sentence; none when nothing does and nobody asked for it.
+    pub fn sandbox_notice(&self) -> Option<String> {
+        self.options.sandbox.notice()
+    }
+
+    fn shell(&self) -> Result<&Shell, RunError> {
+        self.shell.as_ref().ok_or_else(|| RunError::Unavailable("no bash or sh was found".to_owned()))
+    }
+
+    /// The login shell's dump, taken once; none if that failed.
+    async fn login(&self) -> Option<&Snapshot> {
+        let taken = self.login.get_or_init(|| async {
+            let shell = self.shell.as_ref().filter(|shell| shell.kind == Kind::Bash)?;
+            let snapshot = Snapshot::new(&self.options.temp);
+            let launch = Launch {
+                program: shell.program.clone(),
+                arguments: vec!["-lc".into(), snapshot.take_script().into()],
+                variables: self.options.variables.pairs(),
+                directory: PathBuf::from("/"),
+                lifetime: Lifetime::Bound,
+                wiring: Wiring::Output,
+                fence: None,
+            };
+            let cancel = Cancel::new();
+            let watch =
+                Watch { limit: LOGIN_LIMIT, clock: &*self.clock, cancel: &cancel, bounds: Bounds::default() };
+            let ended = run(launch, None, watch).await.map(|ran| ran.ending);
+            if matches!(ended, Ok(Ending::Exited(0))) && snapshot.is_taken() {
+                return Some(snapshot);
+            }
+            tracing::warn!(?ended, "the login shell's environment could not be read; each command starts one");
+            None
+        });
+        taken.await.as_ref()
+    }
+
+    fn fence(&self, directory: &Path) -> Result<Option<Arc<Fence>>, RunError> {
+        let fence = self.options.sandbox.around(directory).map_err(RunError::Refused)?;
+        Ok(fence.map(Arc::new))
+    }
+}
+
+/// One task's place on this machine.
+#[derive(Debug)]
+pub struct Local {
+    host: Arc<LocalHost>,
+    directory: Mutex<PathBuf>,
+    snapshot: OnceCell<Option<Snapshot>>,
+}
+
+impl Local {
+    /// Where the next command starts.
+    pub fn directory(&self) -> PathBuf {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn move_to(&self, directory: PathBuf) {
+        *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = directory;
+    }
+
+    async fn snapshot(&self) -> Option<&Snapshot> {
+        let forked = self.snapshot.get_or_init(|| async {
+            let login = self.host.login().await?;
+            login.fork().inspect_err(|error| tracing::warn!(%error, "the dump could not be copied")).ok()
+        });
+        forked.await.as_ref()
+    }
+
+    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+        let Command { shell: text, directory, stdin, limit } = command;
+        let prepared = self.prepare(text, directory, Use::Call).await?;
+        let wiring = if stdin.is_some() { Wiring::Both } else { Wiring::Output };
+        let fenced = prepared.fence.is_some();
+        let launch = prepared.launch(Lifetime::Bound, wiring);
+        let watch = Watch { limit, clock: &*self.host.clock, cancel, bounds: self.host.options.bounds };
+        let Ran { mut output, ending } = run(launch, stdin, watch).await.map_err(unavailable)?;
+        let (before, after) = prepared.script.mark();
+        if let Some(found) = output.take_mark(&before, &after) {
+            prepared.script.keep();
+            let found = PathBuf::from(found);
+            // A folder named for one call is for that call only.
+            if directory.is_none() && found.is_absolute() && found.is_dir() {
+                self.move_to(found);
+            }
+        }
+        let mut finished = finish(output.text(), ending, limit);
+        if fenced && let Some(note) = explain(&finished) {
+            finished.output.push_str(&note);
+        }
+        Ok(finished)
+    }
+
+    /// Starts something that runs on beside the conversation. `owner` ends the listening, not the process.
+    pub async fn start(
+        &self,
+        command: &str,
+        directory: Option<&Path>,
+        screen: Screen,
+        owner: &Cancel,
+    ) -> Result<Background, RunError> {
+        let prepared = self.prepare(command, directory, Use::Background).await?;
+        let clock = Arc::clone(&self.host.clock);
+        if screen == Screen::Terminal {
+            match prepared.launch(Lifetime::Free, Wiring::Terminal).start().await {
+                Ok(running) => return Ok(Background::watch(running, prepared, screen, clock, owner)),
+                Err(error) => tracing::warn!(%error, "no terminal could be opened; using pipes"),
+            }
+        }
+        let running = prepared.launch(Lifetime::Free, Wiring::Both).start().await.map_err(unavailable)?;
+        Ok(Background::watch(running, prepared, Screen::None, clock, owner))
+    }
+
+    async fn prepare(&self, text: &str, directory: Option<&Path>, purpose: Use) -> Result<Prepared, RunError> {
+        let shell = self.host.shell()?.clone();
+        let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
+        let (flag, mut variables, script) = match self.snapshot().await {
+            Some(snapshot) => {
+                let script = match purpose {
+                    Use::Call => snapshot.call(text, &directory),
+                    Use::Background => snapshot.background(text, &directory),
+                };
+                ("-c", self.host.options.variables.unspeakable(), script.map_err(unavailable)?)
+            }
+            None => {
+                let flag = if shell.kind == Kind::Bash { "-lc" } else { "-c" };
+                (flag, self.host.options.variables.pairs(), CallScript::plain(text, &directory, purpose))
+            }
+        };
+        if purpose == Use::Background {
+            variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));
+        }
+        let fence = self.host.fence(&directory)?;
+        Ok(Prepared { shell, flag, variables, directory, script, fence })
+    }
+}
+
+impl Environment for Local {
+    fn run<'a>(
+        &'a self,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(self.execute(command, cancel))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Call,
+    Background,
+}
+
+/// A call ready to be started. The script's files live as long as it does.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    shell: Shell,
+    flag: &'static str,
+    variables: Vec<(String, String)>,
+    pub(crate) directory: PathBuf,
+    script: CallScript,
+    fence: Option<Arc<Fence>>,
+}
+
+impl Prepared {
+    fn launch(&self, lifetime: Lifetime, wiring: Wiring) -> Launch {
+        Launch {
+            program: self.shell.program.clone(),
+            arguments: vec![self.flag.into(), self.script.script.clone().into()],
+            variables: self.variables.clone(),
+            directory: self.directory.clone(),
+            lifetime,
+            wiring,
+            fence: self.fence.clone(),
+        }
+    }
+}
+
+impl CallScript {
+    /// Without a dump: the folder is kept, nothing else.
+    fn plain(text: &str, directory: &Path, purpose: Use) -> Self {
+        let mark = format!("__HERMES_CWD_{}__", hermes_types::random_hex(12));
+        let begin = format!("cd -- {} || exit 126\neval {}", quote(&directory.to_string_lossy()), quote(text));
+        let script = match purpose {
+            Use::Background => begin,
+            Use::Call => {
+                format!("{begin}\n__hermes_code=$?\nprintf '\\n{mark}%s{mark}\\n' \"$PWD\"\nexit $__hermes_code")
+            }
+        };
+        Self::without_files(script, mark)
+    }
+}
+
+fn finish(output: String, ending: Ending, limit: Duration) -> Finished {
+    match ending {
+        Ending::Exited(exit_code) => Finished { output, exit_code },
+        Ending::TimedOut => {
+            let text = format!("Command timed out after {}s", limit.as_secs());
+            let output = if output.is_empty() { text } else { format!("{output}\n[{text}]") };
+            Finished { output, exit_code: TIMED_OUT }
+        }
+        Ending::Interrupted => {
+            let output = format!("{output}\n[Command interrupted — user sent a new message]");
+            Finished { output, exit_code: INTERRUPTED }
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+fn unavailable(error: std::io::Error) -> RunError {
+    RunError::Unavailable(error.to_string())
+}
+
+/// The folder, or what is left of the way to it: a folder that was removed must not end all further commands.
+fn nearest_folder(wanted: &Path) -> PathBuf {
+    wanted.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}

@@ -1,0 +1,154 @@
+//! `delegate_task`: hands parts of the work to subagents and brings back their last words.
+//!
+//! What a subagent is, is the agent's business; this tool reads the request, decides which tools a child does not get, and
+//! puts the reports together in the order of the tasks.
+
+use futures_util::future::join_all;
+use hermes_types::{
+    BoxFuture, Call, Job, JobEnd, Outcome, OutcomeStatus, Report, Spawn, Tool, ToolContext, ToolSpec,
+};
+use serde_json::{Map, Value, json};
+
+use crate::answer::{done, failed};
+use crate::argument::{number, spec, text};
+use crate::registry::tools_of_sets;
+
+const MOST_TASKS: usize = 3;
+/// What a child must not do: start children, ask people, remember for its parent, write to chats, run scripts.
+const BLOCKED: [&str; 6] = ["delegate_task", "clarify", "memory", "send_message", "execute_code", "cronjob"];
+
+/// The tool.
+#[derive(Debug)]
+pub struct Delegate {
+    spec: ToolSpec,
+    iterations: usize,
+}
+
+impl Delegate {
+    /// `iterations` is what a child may use when the call does not say.
+    pub fn new(iterations: usize) -> Self {
+        let spec =
+            spec("delegate_task", include_str!("texts/delegate.md"), include_str!("texts/delegate.json"));
+        Self { spec, iterations }
+    }
+
+    /// The tasks of a call, or why there are none.
+    fn jobs(&self, arguments: &Map<String, Value>) -> Result<Vec<Job>, String> {
+        let shared = names(arguments.get("toolsets"));
+        let steps = number(arguments, "max_iterations", self.iterations, 1..=1_000);
+        let tasks = arguments.get("tasks").and_then(Value::as_array).filter(|tasks| !tasks.is_empty());
+        let Some(tasks) = tasks else {
+            let goal = text(arguments, "goal")
+                .ok_or_else(|| "Provide either 'goal' (single task) or 'tasks' (batch).".to_owned())?;
+            let context = text(arguments, "context").unwrap_or_default();
+            return Ok(vec![job(goal, context, shared, steps, "1/1")]);
+        };
+        let tasks: Vec<&Value> = tasks.iter().take(MOST_TASKS).collect();
+        let count = tasks.len();
+        tasks
+            .into_iter()
+            .enumerate()
+            .map(|(at, task)| {
+                let field = |name: &str| task.get(name).and_then(Value::as_str).unwrap_or_default().trim();
+                if field("goal").is_empty() {
+                    return Err(format!("Task {at} is missing a 'goal'."));
+                }
+                let own = names(task.get("toolsets"));
+                let toolsets = if own.is_empty() { shared.clone() } else { own };
+                Ok(job(field("goal"), field("context"), toolsets, steps, &format!("{}/{count}", at + 1)))
+            })
+            .collect()
+    }
+}
+
+impl Tool for Delegate {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let Some(spawn) = context.spawn else {
+                return Outcome::failed("delegate_task is not available here: subagents cannot be started.");
+            };
+            match self.jobs(&call.arguments) {
+                Ok(jobs) => told(&run_all(jobs, spawn).await),
+                Err(words) => Outcome::failed(words),
+            }
+        })
+    }
+}
+
+fn run_all(jobs: Vec<Job>, spawn: &dyn Spawn) -> BoxFuture<'_, Vec<Report>> {
+    let running: Vec<BoxFuture<'_, Report>> = jobs.into_iter().map(|job| spawn.run(job)).collect();
+    Box::pin(join_all(running))
+}
+
+fn job(goal: &str, context: &str, toolsets: Vec<String>, steps: usize, label: &str) -> Job {
+    Job {
+        goal: goal.trim().to_owned(),
+        context: context.to_owned(),
+        tools: (!toolsets.is_empty()).then(|| tools_of_sets(&toolsets)),
+        without: BLOCKED.iter().map(|name| (*name).to_owned()).collect(),
+        max_iterations: u32::try_from(steps).unwrap_or(u32::MAX),
+        label: label.to_owned(),
+    }
+}
+
+fn names(value: Option<&Value>) -> Vec<String> {
+    let list = value.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str)
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+fn told(reports: &[Report]) -> Outcome {
+    let longest = reports.iter().map(|report| report.took).max().unwrap_or_default();
+    let results: Vec<Value> = reports.iter().enumerate().map(|(at, report)| entry(at, report)).collect();
+    let answer = json!({"results": results, "total_duration_seconds": seconds(longest)});
+    // One child that came to something is worth reading.
+    if reports.iter().any(|report| report.summary.is_some()) { done(&answer) } else { failed(&answer) }
+}
+
+fn entry(at: usize, report: &Report) -> Value {
+    let (status, exit) = match report.end {
+        JobEnd::Completed => ("completed", "completed"),
+        JobEnd::OutOfSteps => ("completed", "max_iterations"),
+        JobEnd::Interrupted => ("interrupted", "interrupted"),
+        JobEnd::Failed if report.api_calls == 0 && report.summary.is_none() => ("error", "completed"),
+        JobEnd::Failed => ("failed", "completed"),
+    };
+    let trace: Vec<Value> = report
+        .trace
+        .iter()
+        .map(|call| {
+            json!({
+                "tool": call.tool,
+                "args_bytes": call.argument_bytes,
+                "result_bytes": call.result_bytes,
+                "status": if call.status == OutcomeStatus::Done { "ok" } else { "error" },
+            })
+        })
+        .collect();
+    let mut entry = json!({
+        "task_index": at,
+        "status": status,
+        "summary": report.summary,
+        "api_calls": report.api_calls,
+        "duration_seconds": seconds(report.took),
+        "model": report.model,
+        "exit_reason": exit,
+        "tokens": {"input": report.usage.prompt(), "output": report.usage.output},
+        "tool_trace": trace,
+        "session_id": report.session.as_str(),
+    });
+    if let Some(error) = &report.error {
+        entry["error"] = json!(error);
+    }
+    entry
+}
+
+fn seconds(span: std::time::Duration) -> f64 {
+    (span.as_secs_f64() * 100.0).round() / 100.0
+}
