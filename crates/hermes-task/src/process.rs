@@ -9,10 +9,19 @@ use rustix::process::{Pid, test_kill_process};
 pub fn may_live(holder: &HolderId) -> bool {
     let number = holder.as_str().split('-').next().and_then(|text| text.parse::<i32>().ok());
     let Some(pid) = number.and_then(Pid::from_raw) else { return true };
-    test_kill_process(pid) != Err(Errno::SRCH)
+    test_kill_process(pid) != Err(Errno::SRCH) && !is_zombie(pid)
+}
+
+/// A process that has died and that nobody has asked about yet still has its number.
+fn is_zombie(pid: Pid) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else { return false };
+    // The name before the state stands in brackets and may hold anything.
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    matches!(state, Some("Z" | "X"))
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 mod tests {
     use super::*;
 
@@ -21,5 +30,16 @@ mod tests {
         assert!(may_live(&HolderId::generate()));
         assert!(!may_live(&HolderId::new(format!("{}-x", i32::MAX))));
         assert!(may_live(&HolderId::new("somebody else")), "no number, no verdict");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test makes a zombie")]
+    fn a_process_that_nobody_has_asked_about_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let holder = HolderId::new(format!("{}-x", child.id()));
+        while may_live(&holder) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
     }
 }

@@ -1,0 +1,95 @@
+//! A small reader of shell commands: enough to see what is really run.
+//!
+//! It follows words, quotes, operators, substitutions, here-documents and plain assignments. It is lenient: text no shell
+//! would take is read as best it can, because a guard that gives up is no guard. Bounded in depth, linear in length.
+
+mod expand;
+mod parse;
+mod quote;
+mod word;
+
+pub(crate) use parse::read;
+
+/// Commands one after the other.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Script {
+    pub(crate) pipelines: Vec<Pipeline>,
+    /// Something was nested deeper than is looked into.
+    pub(crate) too_deep: bool,
+}
+
+/// Commands that feed each other.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pipeline {
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum End {
+    #[default]
+    Waited,
+    /// `&`: it goes on beside what follows.
+    Background,
+}
+
+/// One command with its redirections, or a group of commands.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stage {
+    pub(crate) words: Vec<Word>,
+    pub(crate) assignments: Vec<Word>,
+    pub(crate) redirects: Vec<Redirect>,
+    pub(crate) body: Option<Script>,
+}
+
+impl Stage {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.assignments.is_empty() && self.redirects.is_empty() && self.body.is_none()
+    }
+}
+
+/// One argument after the shell has taken the quotes off.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Word {
+    pub(crate) text: String,
+    /// Whether the text is all there is; otherwise something stands in it that only the shell will know.
+    pub(crate) known: bool,
+    pub(crate) inner: Vec<Inner>,
+}
+
+impl Word {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), known: true, inner: Vec::new() }
+    }
+}
+
+/// A script within a word.
+#[derive(Debug, Clone)]
+pub(crate) struct Inner {
+    pub(crate) script: Script,
+    pub(crate) kind: Substitution,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Substitution {
+    /// `$(…)`: its output becomes part of the word.
+    Output,
+    /// `<(…)`: its output is a file.
+    File,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Redirect {
+    pub(crate) direction: Direction,
+    pub(crate) target: Word,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    In,
+    Out,
+    /// The target is the text itself: a here-document or a here-string.
+    Text,
+    /// `>&2` and the like: no file.
+    Descriptor,
+}
