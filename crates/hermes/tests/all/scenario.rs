@@ -156,7 +156,8 @@ fn play(scenario: &Scenario) -> Vec<String> {
     for (at, step) in scenario.steps.iter().enumerate() {
         put(home.path(), &step.home);
         put(folder.path(), &step.folder);
-        let arguments = arguments(step, begun);
+        let mut arguments = arguments(step, begun);
+        fill_in(&mut arguments, folder.path(), home.path());
         begun |= step.say.is_some();
         let mut child = start(folder.path(), home.path(), &scenario.env, &arguments);
         // A program that does not want its input may have closed it.
@@ -217,6 +218,19 @@ fn arguments(step: &Step, begun: bool) -> Vec<String> {
         arguments.extend(["-q".to_owned(), say.whole()]);
     }
     arguments
+}
+
+/// `{newest}` and `{oldest}` in an argument stand for the ids of those sessions.
+fn fill_in(arguments: &mut [String], folder: &Path, home: &Path) {
+    if !arguments.iter().any(|argument| argument.contains("{newest}") || argument.contains("{oldest}")) {
+        return;
+    }
+    let sessions = exported(folder, home);
+    let id = |session: Option<&Value>| session.and_then(|session| session["id"].as_str()).unwrap().to_owned();
+    let (newest, oldest) = (id(newest(&sessions)), id(oldest(&sessions)));
+    for argument in arguments {
+        *argument = argument.replace("{newest}", &newest).replace("{oldest}", &oldest);
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
@@ -291,8 +305,7 @@ fn check_then(then: &Then, server: &ModelServer, home: &Path, folder: &Path, com
     {
         complaints.push(format!("{} sessions, expected {count}", exported.len()));
     }
-    let newest = exported.iter().max_by(|a, b| started(a).total_cmp(&started(b)));
-    let oldest = exported.iter().min_by(|a, b| started(a).total_cmp(&started(b)));
+    let (newest, oldest) = (newest(&exported), oldest(&exported));
     for (which, fields, session) in
         [("the newest session", &then.newest, newest), ("the oldest session", &then.oldest, oldest)]
     {
@@ -312,6 +325,14 @@ fn check_then(then: &Then, server: &ModelServer, home: &Path, folder: &Path, com
             check_file(&base.join(name), expected.as_deref(), complaints);
         }
     }
+}
+
+fn newest(sessions: &[Value]) -> Option<&Value> {
+    sessions.iter().max_by(|a, b| started(a).total_cmp(&started(b)))
+}
+
+fn oldest(sessions: &[Value]) -> Option<&Value> {
+    sessions.iter().min_by(|a, b| started(a).total_cmp(&started(b)))
 }
 
 fn started(session: &Value) -> f64 {
@@ -387,7 +408,7 @@ fn check_list(what: &str, expected: &[String], found: &[String], complaints: &mu
 }
 
 fn check_file(path: &Path, expected: Option<&str>, complaints: &mut Vec<String>) {
-    let found = std::fs::read_to_string(path).ok();
+    let found = std::fs::read_to_string(named(path)).ok();
     let same = match (expected, &found) {
         (None, None) => true,
         (Some(pattern), Some(text)) => fits(pattern, text),
@@ -396,6 +417,17 @@ fn check_file(path: &Path, expected: Option<&str>, complaints: &mut Vec<String>)
     if !same {
         complaints.push(format!("{} is {found:?}, expected {expected:?}", PathBuf::from(path).display()));
     }
+}
+
+/// The file whose name fits, where `*` stands for anything.
+fn named(path: &Path) -> PathBuf {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !name.contains('*') {
+        return path.to_owned();
+    }
+    let entries = std::fs::read_dir(path.parent().unwrap()).into_iter().flatten().flatten();
+    let mut fitting = entries.filter(|entry| fits(name, &entry.file_name().to_string_lossy()));
+    fitting.next().map_or_else(|| path.to_owned(), |entry| entry.path())
 }
 
 /// The messages of a request without the system text, each on a line of its own.

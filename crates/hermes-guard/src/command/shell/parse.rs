@@ -12,6 +12,10 @@ use super::{Direction, End, Pipeline, Redirect, Script, Stage, Word};
 /// Substitutions and groups within each other; deeper ones are not looked into.
 pub(super) const DEEPEST: usize = 24;
 
+const MOST_EXPANDED: usize = 100_000;
+const LONGEST_VALUE: usize = 1_000;
+const MOST_VARIABLES: usize = 200;
+
 /// Words that only announce a command.
 const ANNOUNCE: &[&str] =
     &["if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc", "esac"];
@@ -37,6 +41,8 @@ pub(super) struct Reader<'a> {
     pub(super) variables: HashMap<String, String>,
     pub(super) depth: usize,
     pub(super) too_deep: bool,
+    /// How many characters expansions may still add: names that stand for each other must not grow without end.
+    pub(super) budget: usize,
     /// Here-documents whose text begins at the next line.
     pending: Vec<Pending>,
     cases: usize,
@@ -65,6 +71,7 @@ impl<'a> Reader<'a> {
             variables,
             depth,
             too_deep: depth > DEEPEST,
+            budget: MOST_EXPANDED,
             pending: Vec::new(),
             cases: 0,
             pattern_next: false,
@@ -192,12 +199,35 @@ impl<'a> Reader<'a> {
                 return;
             }
         }
+        if stage.words.is_empty() && stage.assignments.last().is_some_and(|word| word.text.ends_with('=')) {
+            return self.skip_list();
+        }
         if self.rest.peek() == Some(&'(') && stage.is_empty() {
             self.skip_arithmetic();
             return;
         }
         let body = self.script(Stop::Parenthesis);
         stage.body = Some(body);
+    }
+
+    /// The values of `name=(…)`: they are words, not commands.
+    fn skip_list(&mut self) {
+        loop {
+            self.skip_blanks();
+            match self.rest.peek() {
+                None => return,
+                Some(')') => {
+                    self.rest.next();
+                    return;
+                }
+                Some('\n' | ';' | '&' | '|' | '(' | '<' | '>') => {
+                    self.rest.next();
+                }
+                Some(_) => {
+                    self.word();
+                }
+            }
+        }
     }
 
     /// Up to the `))` that closes `((`.
@@ -425,6 +455,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn remember(&mut self, name: &str, value: String) {
+        if value.len() <= LONGEST_VALUE && self.variables.len() < MOST_VARIABLES {
+            self.variables.insert(name.to_owned(), value);
+        }
+    }
+
     /// Remembers plain assignments, so that a name may not hide what it stands for.
     fn learn(&mut self, stage: &Stage) {
         let named = stage.words.first().map(|word| word.text.as_str());
@@ -432,7 +468,7 @@ impl<'a> Reader<'a> {
         if assigning {
             for word in stage.assignments.iter().chain(stage.words.iter().skip(1)) {
                 if let Some((name, value)) = word.text.split_once('=').filter(|_| word.known) {
-                    self.variables.insert(name.to_owned(), value.to_owned());
+                    self.remember(name, value.to_owned());
                 }
             }
         }
@@ -442,7 +478,8 @@ impl<'a> Reader<'a> {
             && is_in.text == "in"
         {
             let values: Vec<&str> = values.iter().map(|word| word.text.as_str()).collect();
-            self.variables.insert(name.text.clone(), values.join(" "));
+            let (name, values) = (name.text.clone(), values.join(" "));
+            self.remember(&name, values);
         }
     }
 }

@@ -129,6 +129,7 @@ impl Reader<'_> {
     /// The text of a here-document, in which only expansions have a meaning.
     pub(super) fn expanded(&mut self, text: &str) -> Word {
         let mut reader = Reader::new(text, self.variables.clone(), self.depth);
+        reader.budget = self.budget;
         let mut builder = Builder::new();
         while let Some(&c) = reader.rest.peek() {
             if matches!(c, '$' | '`') {
@@ -139,6 +140,7 @@ impl Reader<'_> {
             }
         }
         self.too_deep |= reader.too_deep;
+        self.budget = reader.budget;
         builder.quoted = true;
         builder.cut();
         builder.done.pop().unwrap_or_default()
@@ -148,8 +150,10 @@ impl Reader<'_> {
         if self.rest.next() == Some('`') {
             let text = self.backticks();
             let mut reader = Reader::new(&text, self.variables.clone(), self.depth);
+            reader.budget = self.budget;
             let script = reader.script(Stop::End);
             self.too_deep |= reader.too_deep;
+            self.budget = reader.budget;
             return substitute(builder, script, around);
         }
         match self.rest.peek().copied() {
@@ -232,7 +236,7 @@ impl Reader<'_> {
             return self.value(builder, &name, around);
         }
         if let Some(value) = self.variables.get(&name).cloned().filter(|_| operation.starts_with([':', '-'])) {
-            return Self::put(builder, &value, around);
+            return self.put(builder, &value, around);
         }
         let default = [":-", ":=", "-", "="].iter().find_map(|sign| operation.strip_prefix(sign));
         match default {
@@ -260,14 +264,20 @@ impl Reader<'_> {
             return;
         }
         if let Some(value) = self.variables.get(name).cloned() {
-            return Self::put(builder, &value, around);
+            return self.put(builder, &value, around);
         }
         builder.text.push('$');
         builder.text.push_str(name);
         builder.known = false;
     }
 
-    fn put(builder: &mut Builder, value: &str, around: Around) {
+    fn put(&mut self, builder: &mut Builder, value: &str, around: Around) {
+        let Some(left) = self.budget.checked_sub(value.len()) else {
+            self.too_deep = true;
+            builder.known = false;
+            return;
+        };
+        self.budget = left;
         match around {
             Around::Nothing => builder.split_in(value),
             Around::Quotes => builder.text.push_str(value),

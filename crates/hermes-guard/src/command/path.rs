@@ -1,0 +1,117 @@
+//! What a path means to the guard.
+
+/// Folders that hold the system.
+const SYSTEM: &[&str] = &[
+    "/home", "/root", "/etc", "/usr", "/var", "/bin", "/sbin", "/boot", "/lib", "/lib32", "/lib64", "/opt", "/dev", "/proc",
+    "/sys", "/System", "/Library", "/Users", "/Applications",
+];
+/// Of these, what a recursive delete of them is never allowed for.
+const NEVER: &[&str] =
+    &["/", "~", "/home", "/root", "/etc", "/usr", "/var", "/bin", "/sbin", "/boot", "/lib", "/lib64", "/Users", "/System"];
+
+const RC_FILES: &[&str] = &[
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
+    ".kshrc", ".cshrc", ".config/fish/config.fish",
+];
+const CREDENTIAL_FILES: &[&str] = &[".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".aws/credentials"];
+
+/// What it would mean to write there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sensitive {
+    BlockDevice,
+    SystemConfig,
+    SshFolder,
+    StartupFile,
+    Credentials,
+    HermesFile,
+}
+
+/// A path without `//`, `/./`, `x/..` and a slash at its end; `*` at the end means the folder itself.
+pub(super) fn collapse(path: &str) -> String {
+    let absolute = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                if parts.last().is_some_and(|last| *last != ".." && *last != "~") {
+                    parts.pop();
+                } else if !absolute {
+                    parts.push("..");
+                }
+            }
+            part => parts.push(part),
+        }
+    }
+    while parts.len() > usize::from(!absolute) && parts.last().is_some_and(|last| matches!(*last, "*" | ".*" | "{*,.*}")) {
+        parts.pop();
+    }
+    let joined = parts.join("/");
+    if absolute { format!("/{joined}") } else { joined }
+}
+
+/// Whether removing all of it is never allowed.
+pub(super) fn is_vital(path: &str) -> bool {
+    let collapsed = collapse(path);
+    NEVER.contains(&collapsed.as_str())
+}
+
+pub(super) fn is_temporary(path: &str) -> bool {
+    let path = collapse(path);
+    ["/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/"].iter().any(|folder| path.starts_with(folder))
+}
+
+pub(super) fn is_block_device(path: &str) -> bool {
+    let path = collapse(path);
+    let Some(name) = path.strip_prefix("/dev/") else { return false };
+    ["sd", "nvme", "hd", "mmcblk", "vd", "xvd", "disk", "rdisk", "dm-", "mapper/"]
+        .iter()
+        .any(|kind| name.starts_with(kind))
+}
+
+pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
+    if is_block_device(path) {
+        return Some(Sensitive::BlockDevice);
+    }
+    let path = collapse(path);
+    if path == "/etc" || path.starts_with("/etc/") || path.starts_with("/boot/") || path.starts_with("/usr/lib/systemd") {
+        return Some(Sensitive::SystemConfig);
+    }
+    if path.ends_with("/.ssh") || path.contains("/.ssh/") || path.starts_with(".ssh/") {
+        return Some(Sensitive::SshFolder);
+    }
+    if let Some(file) = path.strip_prefix("~/") {
+        if RC_FILES.contains(&file) {
+            return Some(Sensitive::StartupFile);
+        }
+        if CREDENTIAL_FILES.contains(&file) {
+            return Some(Sensitive::Credentials);
+        }
+    }
+    let hermes = path.split_once(".hermes/").map(|(_, file)| file);
+    if hermes.is_some_and(|file| matches!(file, ".env" | "config.yaml" | "auth.json" | "SOUL.md" | "processes.json")) {
+        return Some(Sensitive::HermesFile);
+    }
+    None
+}
+
+/// Whether the whole of a system folder is meant.
+pub(super) fn is_system_folder(path: &str) -> bool {
+    let path = collapse(path);
+    path == "/" || SYSTEM.contains(&path.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_collapse() {
+        for path in ["/", "//", "/.", "/*", "/./", "/usr/..", "/etc/", "~/", "~/*", "/home/*", "~/x/..", "/.*"] {
+            assert!(is_vital(path), "{path}");
+        }
+        for path in ["*", ".", "..", "/tmp", "/usr/local", "~/x", "/home/me/x", "./", ""] {
+            assert!(!is_vital(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Code given to an interpreter on the command line.
+//!
+//! `python -c 'print(1)'` is everyday work; code that removes, starts, sends or hides something is asked about.
+
+use super::Finding::{self, Ask};
+use crate::command::argv::Argv;
+
+const KEY: &str = "script execution via -e/-c flag";
+
+/// Parts of code that reach beyond computing and printing.
+const SUSPICIOUS: &[&str] = &[
+    "remove(", "rmtree", "unlink", "rmdir", "removedirs", "os.system", "subprocess", "popen", "exec(", "execv", "execfile",
+    "execsync", "spawn", "eval(", "compile(", "getattr(", "setattr(", "ctypes", "socket", "urllib", "requests", "httpx",
+    "aiohttp", "urlopen", "fetch(", "http.get", "https.get", "net/http", "lwp", "io::socket", "child_process", "fs.",
+    "node:fs", "'fs'", "\"fs\"", "fileutils", "file.delete", "file.write", "system(", "system ", "qx", "`", "base64", "b64decode",
+    "codecs", "marshal", "pickle", "shutil", "write_text", "write_bytes", ".write(", "open(", "chmod", "chown", "kill(",
+    "os.environ", "process.env", "%env", "$env{", "env[", "getpass", "keyring", "os.fork", "fork", "decode(", "fromhex",
+    "chr(", "fromcharcode", "buffer.from", "atob", "require(", "smtplib", "ftplib", "paramiko", "pty", "truncate", "rename(",
+    "drop table", "drop database",
+];
+
+/// Names with two underscores that only tell something.
+const TELLING: &[&str] = &["__version__", "__file__", "__name__", "__doc__", "__path__", "__main__", "__all__", "__len__"];
+
+pub(in crate::command) fn is_interpreter(name: &str) -> bool {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    matches!(
+        base,
+        "python" | "pypy" | "perl" | "ruby" | "node" | "nodejs" | "deno" | "bun" | "php" | "lua" | "luajit" | "osascript" | "rscript"
+    )
+}
+
+/// Whether code does more than compute and print.
+pub(in crate::command) fn suspicious(code: &str) -> bool {
+    let mut code = code.to_lowercase();
+    for telling in TELLING {
+        code = code.replace(telling, "");
+    }
+    code.contains("__") || SUSPICIOUS.iter().any(|part| code.contains(part))
+}
+
+pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+    if matches!(argv.name.as_str(), "awk" | "gawk" | "mawk") {
+        let runs = argv.texts().any(|text| text.contains("system(") || text.contains("| \"sh\"") || text.contains("|&"));
+        return runs.then_some(Ask(KEY));
+    }
+    if argv.name == "tar" && argv.texts().any(|text| text.contains("checkpoint-action=exec") || text.contains("to-command")) {
+        return Some(Ask(KEY));
+    }
+    if !is_interpreter(&argv.name) {
+        return None;
+    }
+    let given = code_of(argv)?;
+    let unseen = argv.args.iter().any(|word| word.text == given && !word.known && word.text.starts_with('$'));
+    (unseen || suspicious(given)).then_some(Ask(KEY))
+}
+
+/// The code after `-c`, `-e` and their like; letters may stand before them.
+fn code_of<'a>(argv: &Argv<'a>) -> Option<&'a str> {
+    let letters: &[char] = match argv.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "python" | "pypy" => &['c'],
+        "php" => &['r'],
+        "perl" => &['e', 'E'],
+        "node" | "nodejs" | "bun" => &['e', 'p'],
+        _ => &['e'],
+    };
+    let mut texts = argv.texts();
+    while let Some(text) = texts.next() {
+        match text {
+            "eval" if argv.name == "deno" => return texts.next(),
+            "--eval" | "--print" => return texts.next(),
+            // A module or a script: what follows belongs to it.
+            "-m" | "--" => return None,
+            _ if text.starts_with("--eval=") => return text.strip_prefix("--eval="),
+            _ if text.starts_with("--") => {}
+            _ if text.starts_with('-') && text.len() > 1 => {
+                if text.ends_with(letters) {
+                    return texts.next();
+                }
+                // `-cprint(1)`: the code stands in the same word.
+                let joined = text.strip_prefix('-').and_then(|text| text.strip_prefix(letters));
+                if joined.is_some_and(|code| code.contains(['(', ' ', ';'])) {
+                    return joined;
+                }
+            }
+            _ => return None,
+        }
+    }
+    None
+}

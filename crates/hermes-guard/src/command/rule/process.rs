@@ -1,0 +1,54 @@
+//! Ending processes.
+
+use super::Finding::{self, Ask, Deny};
+use crate::command::argv::Argv;
+use crate::command::unwrap::Via;
+
+pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+    match argv.name.as_str() {
+        "kill" => kill(argv),
+        "pkill" | "killall" => by_name(argv),
+        _ => None,
+    }
+}
+
+fn kill(argv: &Argv<'_>) -> Option<Finding> {
+    let texts: Vec<&str> = argv.texts().collect();
+    // `-1` alone is a signal where a pid follows, and every process where it stands as the pid.
+    let everyone = match texts.as_slice() {
+        ["-1"] => true,
+        [.., last] => *last == "-1",
+        [] => false,
+    };
+    if everyone {
+        return Some(Deny("kill all processes"));
+    }
+    let found = argv.args.iter().any(|word| {
+        word.inner.iter().any(|inner| {
+            let stages = inner.script.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+            stages.flat_map(|stage| stage.words.first()).any(|word| matches!(word.text.as_str(), "pgrep" | "pidof" | "lsof"))
+        })
+    });
+    (found && argv.via == Via::Directly || argv.via == Via::Xargs).then_some(Ask("kill processes found by name"))
+}
+
+fn by_name(argv: &Argv<'_>) -> Option<Finding> {
+    let named = |text: &str| {
+        let text = text.to_lowercase();
+        ["hermes", "gateway", "cli.py"].iter().any(|name| text.contains(name))
+    };
+    if argv.texts().any(named) {
+        return Some(Ask("kill hermes/gateway process (self-termination)"));
+    }
+    let mut texts = argv.texts().peekable();
+    while let Some(text) = texts.next() {
+        let next = texts.peek().copied().unwrap_or_default();
+        let force = matches!(text, "-9" | "-KILL" | "-SIGKILL" | "--signal=9" | "--signal=KILL" | "--signal=SIGKILL")
+            || matches!(text, "-s" | "--signal") && matches!(next, "9" | "KILL" | "SIGKILL")
+            || argv.name == "killall" && matches!(text, "-r" | "--regexp");
+        if force {
+            return Some(Ask("force kill processes"));
+        }
+    }
+    (argv.has("-u") || argv.has("--user")).then_some(Ask("force kill processes"))
+}

@@ -1,0 +1,105 @@
+//! Permissions, disks, services, the machine itself.
+
+use super::Finding::{self, Ask, Deny};
+use crate::command::argv::Argv;
+use crate::command::path::{is_block_device, is_system_folder};
+use crate::command::unwrap::Via;
+
+pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+    let name = argv.name.as_str();
+    let elsewhere = argv.via == Via::Elsewhere;
+    match name {
+        "chmod" => chmod(argv),
+        "chown" | "chgrp" => chown(argv),
+        "dd" => {
+            let value = |name: &str| argv.texts().find_map(|text| text.strip_prefix(name));
+            if value("of=").is_some_and(is_block_device) {
+                return Some(Deny("write to block device"));
+            }
+            value("if=").map(|_| Ask("disk copy"))
+        }
+        "fdisk" | "sfdisk" | "sgdisk" | "parted" | "wipefs" | "blkdiscard" | "mkswap" | "cryptsetup" | "lvremove"
+        | "vgremove" | "pvremove" | "zpool" | "diskutil"
+            if !argv.asks_for_help() && !argv.texts().any(|text| matches!(text, "-l" | "--list" | "print" | "status" | "list")) =>
+        {
+            Some(Ask("change disks or partitions"))
+        }
+        _ if name == "mkfs" || name.starts_with("mkfs.") || name == "mke2fs" => {
+            (!argv.asks_for_help()).then_some(Deny("format filesystem"))
+        }
+        "shutdown" | "reboot" | "halt" | "poweroff" if !elsewhere => {
+            let cancels = argv.has("-c") || argv.asks_for_help();
+            (!cancels).then_some(Deny("shut the machine down"))
+        }
+        "init" | "telinit" if !elsewhere && matches!(argv.word(0), "0" | "6") => Some(Deny("shut the machine down")),
+        "systemctl" => systemctl(argv),
+        "service" if matches!(argv.word(1), "stop" | "restart") => Some(Ask("stop/disable system service")),
+        "launchctl" if matches!(argv.word(0), "unload" | "bootout" | "stop" | "remove" | "kickstart" | "disable") => {
+            Some(Ask("stop/disable system service"))
+        }
+        "sudo" | "doas" => sudo(argv),
+        "crontab" if argv.has("-r") => Some(Ask("delete all cron jobs")),
+        "userdel" | "deluser" | "groupdel" => Some(Ask("delete a user")),
+        "iptables" | "ip6tables" | "nft" if argv.has("-F") || argv.has("flush") => Some(Ask("change the firewall")),
+        "ufw" if matches!(argv.word(0), "disable" | "reset") => Some(Ask("change the firewall")),
+        "powershell" | "pwsh" if argv.texts().any(|text| text.to_lowercase().starts_with("-enc")) => {
+            Some(Ask("encoded PowerShell command"))
+        }
+        _ => None,
+    }
+}
+
+fn chmod(argv: &Argv<'_>) -> Option<Finding> {
+    let mode = argv.word(0);
+    let octal = mode.trim_start_matches('0');
+    let all = matches!(octal, "777" | "666")
+        || mode.split(',').any(|part| {
+            let (who, what) = part.split_once(['+', '=']).unwrap_or_default();
+            what.contains('w') && (who.is_empty() && part.contains('=') || who.contains('o') || who.contains('a'))
+        });
+    let open = all || octal.len() == 4 && octal.ends_with("777");
+    if open && argv.has_long("--recursive") {
+        return Some(Ask("recursive world-writable (long flag)"));
+    }
+    if open {
+        return Some(Ask("world-writable permissions"));
+    }
+    let recursive = argv.has_letter('R') || argv.has_long("--recursive");
+    (recursive && argv.plain().skip(1).any(is_system_folder)).then_some(Ask("change permissions of system folders"))
+}
+
+fn chown(argv: &Argv<'_>) -> Option<Finding> {
+    let to_root = argv.word(0).split([':', '.']).next().is_some_and(|owner| owner == "root" || owner == "0");
+    if argv.has_long("--recursive") && to_root {
+        return Some(Ask("recursive chown to root (long flag)"));
+    }
+    if argv.has_letter('R') && to_root {
+        return Some(Ask("recursive chown to root"));
+    }
+    let recursive = argv.has_letter('R') || argv.has_long("--recursive");
+    (recursive && argv.plain().skip(1).any(is_system_folder)).then_some(Ask("change permissions of system folders"))
+}
+
+fn systemctl(argv: &Argv<'_>) -> Option<Finding> {
+    match argv.word(0) {
+        "poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot" if argv.via != Via::Elsewhere => {
+            Some(Deny("shut the machine down"))
+        }
+        "stop" | "disable" | "mask" | "restart" | "kill" | "isolate" => Some(Ask("stop/disable system service")),
+        _ => None,
+    }
+}
+
+/// Its own options; what it runs is judged by itself.
+fn sudo(argv: &Argv<'_>) -> Option<Finding> {
+    let mut own = argv.texts().take_while(|text| text.starts_with('-') && *text != "--");
+    own.find_map(|text| match text {
+        "--stdin" => Some(Deny("password given to sudo")),
+        "--askpass" | "--shell" | "--login" => Some(Ask("root shell or askpass")),
+        _ if text.starts_with("--") => None,
+        _ if text.contains('S') => Some(Deny("password given to sudo")),
+        _ if text.contains(['A', 's', 'i']) => Some(Ask("root shell or askpass")),
+        _ => None,
+    })
+    .or_else(|| (argv.word(0) == "su").then_some(Ask("root shell or askpass")))
+}
