@@ -115,8 +115,7 @@ impl Captured {
         if self.total <= most && self.kept_whole {
             return self.tail;
         }
-        let front: String =
-            if self.kept_whole { self.tail.chars().take(head).collect() } else { self.head };
+        let front: String = if self.kept_whole { self.tail.chars().take(head).collect() } else { self.head };
         let chars = self.tail.chars().count();
         let back: String = self.tail.chars().skip(chars.saturating_sub(tail)).collect();
         let omitted = self.total.saturating_sub(most);
@@ -151,7 +150,9 @@ impl Decoder {
         let kept_back = match last {
             // Only an incomplete end is worth waiting for; `error_len` is not to be had here, so try to see whether any
             // continuation could make it valid.
-            Some(chunk) if !chunk.invalid().is_empty() && is_beginning(chunk.invalid()) => chunk.invalid().len(),
+            Some(chunk) if !chunk.invalid().is_empty() && is_beginning(chunk.invalid()) => {
+                chunk.invalid().len()
+            }
             _ => 0,
         };
         self.unfinished = bytes.split_off(bytes.len() - kept_back);

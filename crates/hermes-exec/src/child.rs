@@ -130,8 +130,11 @@ impl Launch {
         prepare(&mut command, self.lifetime, self.wiring, self.fence);
         let child = keeper::start(command).await?;
         let group = child.id().and_then(Group::led_by).ok_or_else(|| io::Error::other("it has no pid"))?;
-        let interest =
-            if self.wiring == Wiring::Terminal { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let interest = if self.wiring == Wiring::Terminal {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
         let output = Stream::new(ours_out, interest)?;
         let input = match (self.wiring, ours_in) {
             (Wiring::Terminal, _) => Some(output.try_clone(Interest::WRITABLE)?),

@@ -86,7 +86,10 @@ impl LocalHost {
             if matches!(ended, Ok(Ending::Exited(0))) && snapshot.is_taken() {
                 return Some(snapshot);
             }
-            tracing::warn!(?ended, "the login shell's environment could not be read; each command starts one");
+            tracing::warn!(
+                ?ended,
+                "the login shell's environment could not be read; each command starts one"
+            );
             None
         });
         taken.await.as_ref()
@@ -168,7 +171,12 @@ impl Local {
         Ok(Background::watch(running, prepared, Screen::None, clock, owner))
     }
 
-    async fn prepare(&self, text: &str, directory: Option<&Path>, purpose: Use) -> Result<Prepared, RunError> {
+    async fn prepare(
+        &self,
+        text: &str,
+        directory: Option<&Path>,
+        purpose: Use,
+    ) -> Result<Prepared, RunError> {
         let shell = self.host.shell()?.clone();
         let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
         let (flag, mut variables, script) = match self.snapshot().await {
@@ -237,11 +245,14 @@ impl CallScript {
     /// Without a dump: the folder is kept, nothing else.
     fn plain(text: &str, directory: &Path, purpose: Use) -> Self {
         let mark = format!("__HERMES_CWD_{}__", hermes_types::random_hex(12));
-        let begin = format!("cd -- {} || exit 126\neval {}", quote(&directory.to_string_lossy()), quote(text));
+        let begin =
+            format!("cd -- {} || exit 126\neval {}", quote(&directory.to_string_lossy()), quote(text));
         let script = match purpose {
             Use::Background => begin,
             Use::Call => {
-                format!("{begin}\n__hermes_code=$?\nprintf '\\n{mark}%s{mark}\\n' \"$PWD\"\nexit $__hermes_code")
+                format!(
+                    "{begin}\n__hermes_code=$?\nprintf '\\n{mark}%s{mark}\\n' \"$PWD\"\nexit $__hermes_code"
+                )
             }
         };
         Self::without_files(script, mark)

@@ -23,7 +23,10 @@ impl Shell {
     /// bash from PATH or its usual places, else the user's shell, else `sh`.
     pub(crate) fn find(variables: &Variables) -> Option<Self> {
         let path = variables.get("PATH").unwrap_or_default();
-        let in_path = path.split(':').filter(|folder| folder.starts_with('/')).map(|folder| Path::new(folder).join("bash"));
+        let in_path = path
+            .split(':')
+            .filter(|folder| folder.starts_with('/'))
+            .map(|folder| Path::new(folder).join("bash"));
         let bash = in_path.chain(["/usr/bin/bash".into(), "/bin/bash".into()]).find(|file| is_program(file));
         if let Some(program) = bash {
             return Some(Self { program, kind: Kind::Bash });

@@ -28,10 +28,8 @@ impl Stream {
 
     /// The next bytes; none once the other side is closed for good. Dropping the future loses nothing.
     pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let done = self
-            .0
-            .async_io(Interest::READABLE, |end| Ok(rustix::io::read(end.as_fd(), &mut *buffer)?))
-            .await;
+        let done =
+            self.0.async_io(Interest::READABLE, |end| Ok(rustix::io::read(end.as_fd(), &mut *buffer)?)).await;
         match done {
             // What a terminal says when the last program on its other side is gone.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
@@ -41,10 +39,8 @@ impl Stream {
 
     pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let count = self
-                .0
-                .async_io(Interest::WRITABLE, |end| Ok(rustix::io::write(end.as_fd(), bytes)?))
-                .await?;
+            let count =
+                self.0.async_io(Interest::WRITABLE, |end| Ok(rustix::io::write(end.as_fd(), bytes)?)).await?;
             bytes = bytes.get(count..).unwrap_or_default();
         }
         Ok(())

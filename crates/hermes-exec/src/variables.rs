@@ -59,7 +59,9 @@ impl Variables {
     /// Those a shell cannot hold as variables and therefore cannot write into its snapshot.
     pub(crate) fn unspeakable(&self) -> Vec<(String, String)> {
         let speakable = |name: &str| {
-            name.chars().enumerate().all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit())
+            name.chars()
+                .enumerate()
+                .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit())
         };
         self.0
             .iter()

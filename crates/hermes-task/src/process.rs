@@ -14,7 +14,9 @@ pub fn may_live(holder: &HolderId) -> bool {
 
 /// A process that has died and that nobody has asked about yet still has its number.
 fn is_zombie(pid: Pid) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else { return false };
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else {
+        return false;
+    };
     // The name before the state stands in brackets and may hold anything.
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
     matches!(state, Some("Z" | "X"))

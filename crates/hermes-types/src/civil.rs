@@ -44,6 +44,40 @@ impl CivilTime {
     }
 }
 
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// In the order Zeller's rule counts them.
+const WEEKDAYS: [&str; 7] = ["Saturday", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"];
+
+impl CivilTime {
+    pub fn month_name(self) -> &'static str {
+        let at = usize::try_from(self.month).unwrap_or_default().saturating_sub(1);
+        MONTHS.get(at).copied().unwrap_or_default()
+    }
+
+    pub fn weekday_name(self) -> &'static str {
+        // January and February belong to the year before.
+        let (year, month) =
+            if self.month < 3 { (self.year - 1, self.month + 12) } else { (self.year, self.month) };
+        let month_days = i32::try_from(13 * (month + 1) / 5).unwrap_or_default();
+        let day = i32::try_from(self.day).unwrap_or_default();
+        let number = day + month_days + year + year / 4 - year / 100 + year / 400;
+        WEEKDAYS.get(usize::try_from(number.rem_euclid(7)).unwrap_or_default()).copied().unwrap_or_default()
+    }
+}
+
 /// `2026-01-31T12:00:00`, without a zone.
 impl fmt::Display for CivilTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,6 +89,18 @@ impl fmt::Display for CivilTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_and_months_have_their_names() {
+        for (year, month, day, weekday, name) in [
+            (2026, 11, 15, "Sunday", "November"),
+            (2000, 2, 29, "Tuesday", "February"),
+            (2024, 1, 1, "Monday", "January"),
+        ] {
+            let date = CivilTime { year, month, day, hour: 0, minute: 0, second: 0 };
+            assert_eq!((date.weekday_name(), date.month_name()), (weekday, name));
+        }
+    }
 
     #[test]
     fn dates_are_right_around_leap_days_and_years() {

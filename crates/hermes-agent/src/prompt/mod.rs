@@ -197,44 +197,5 @@ fn platform_hint(platform: &str) -> Option<String> {
 
 /// `Sunday, November 15, 2026`. The hour is left out so that the prompt is the same for a day.
 fn long_date(at: CivilTime) -> String {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    const DAYS: [&str; 7] = ["Saturday", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"];
-    // Zeller's rule: January and February belong to the year before.
-    let (year, month) = if at.month < 3 { (at.year - 1, at.month + 12) } else { (at.year, at.month) };
-    let month_days = i32::try_from(13 * (month + 1) / 5).unwrap_or_default();
-    let day =
-        i32::try_from(at.day).unwrap_or_default() + month_days + year + year / 4 - year / 100 + year / 400;
-    let weekday = usize::try_from(day.rem_euclid(7)).unwrap_or_default();
-    let name = |names: &[&'static str], at: usize| names.get(at).copied().unwrap_or_default();
-    let month = usize::try_from(at.month).unwrap_or(1).saturating_sub(1);
-    format!("{}, {} {:02}, {}", name(&DAYS, weekday), name(&MONTHS, month), at.day, at.year)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_have_the_right_weekday() {
-        for (year, month, day, text) in [
-            (2026, 11, 15, "Sunday, November 15, 2026"),
-            (2000, 2, 29, "Tuesday, February 29, 2000"),
-            (2024, 1, 1, "Monday, January 01, 2024"),
-        ] {
-            assert_eq!(long_date(CivilTime { year, month, day, hour: 0, minute: 0, second: 0 }), text);
-        }
-    }
+    format!("{}, {} {:02}, {}", at.weekday_name(), at.month_name(), at.day, at.year)
 }

@@ -9,7 +9,8 @@ use super::support::{Place, until};
 async fn output_is_kept_and_the_code_is_known() {
     let place = Place::new();
     place.check("export GREETING=hello", "").await;
-    let process = place.local.start("echo $GREETING; exit 4", None, Screen::None, &Cancel::new()).await.unwrap();
+    let process =
+        place.local.start("echo $GREETING; exit 4", None, Screen::None, &Cancel::new()).await.unwrap();
     assert_eq!(process.ended().await, 4);
     assert_eq!((process.output(100).as_str(), process.total_chars()), ("hello\n", 6));
     assert_eq!(process.exit_code(), Some(4));
@@ -58,7 +59,10 @@ async fn a_survivor_is_known_by_its_pid_and_its_start() {
     let place = Place::new();
     let process = place.local.start("sleep 600", None, Screen::None, &Cancel::new()).await.unwrap();
     let started = Survivor::start_time(process.pid());
-    assert!(Survivor::find(process.pid(), started.map(|at| at + 1)).is_none(), "another process with that pid");
+    assert!(
+        Survivor::find(process.pid(), started.map(|at| at + 1)).is_none(),
+        "another process with that pid"
+    );
     let survivor = Survivor::find(process.pid(), started).unwrap();
     survivor.kill(&hermes_task::SystemClock::new()).await;
     process.ended().await;

@@ -40,13 +40,11 @@ async fn an_interrupt_comes_back_with_what_was_said() {
     place.check("true", "").await;
     let cancel = Cancel::new();
     let started = place.path().join("started");
-    let (finished, ()) = tokio::join!(
-        place.run_with("echo before; touch started; sleep 600", None, LONG, &cancel),
-        async {
+    let (finished, ()) =
+        tokio::join!(place.run_with("echo before; touch started; sleep 600", None, LONG, &cancel), async {
             until(|| started.exists()).await;
             cancel.cancel();
-        }
-    );
+        });
     assert_eq!(finished.exit_code, 130);
     assert_eq!(finished.output, "before\n\n[Command interrupted — user sent a new message]");
 }
@@ -69,7 +67,12 @@ async fn a_dropped_call_leaves_no_process() {
     let file = place.path().join("pid");
     {
         let cancel = Cancel::new();
-        let mut call = std::pin::pin!(place.run_with("echo $$ > pid.new; mv pid.new pid; sleep 600", None, LONG, &cancel));
+        let mut call = std::pin::pin!(place.run_with(
+            "echo $$ > pid.new; mv pid.new pid; sleep 600",
+            None,
+            LONG,
+            &cancel
+        ));
         tokio::select! {
             _ = &mut call => panic!("it cannot end"),
             () = until(|| file.exists()) => {}

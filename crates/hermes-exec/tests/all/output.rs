@@ -19,9 +19,13 @@ async fn output_is_exactly_what_was_printed() {
 #[tokio::test]
 async fn codes_come_back_and_a_shell_that_exits_is_clean() {
     let place = Place::new();
-    for (command, output, code) in
-        [("exit 3", "", 3), ("false", "", 1), ("echo x; exit 130", "x\n", 130), ("kill -9 $$", "", 137), ("(exit 7)", "", 7)]
-    {
+    for (command, output, code) in [
+        ("exit 3", "", 3),
+        ("false", "", 1),
+        ("echo x; exit 130", "x\n", 130),
+        ("kill -9 $$", "", 137),
+        ("(exit 7)", "", 7),
+    ] {
         let finished = place.run(command).await;
         assert_eq!((finished.output.as_str(), finished.exit_code), (output, code), "{command}");
     }
@@ -50,7 +54,11 @@ async fn input_is_fed_while_output_is_read() {
     let finished = place.run_with("cat | wc -c", Some(&bytes), super::support::LONG, &cancel).await;
     assert_eq!(finished.output.trim(), "500000");
     let finished = place.run_with("head -c 3", Some(&bytes), super::support::LONG, &cancel).await;
-    assert_eq!((finished.output.as_str(), finished.exit_code), ("yyy", 0), "input nobody reads is no failure");
+    assert_eq!(
+        (finished.output.as_str(), finished.exit_code),
+        ("yyy", 0),
+        "input nobody reads is no failure"
+    );
     place.check("cat", "").await;
 }
 

@@ -31,7 +31,8 @@ async fn tasks_do_not_see_each_other() {
 #[tokio::test]
 async fn the_login_shell_is_asked_once_and_its_functions_and_aliases_hold() {
     let place = Place::new();
-    let profile = "echo asked >> ~/count\nexport FROM_PROFILE=yes\nhi() { echo \"hi $1\"; }\nalias greet='hi you'\n";
+    let profile =
+        "echo asked >> ~/count\nexport FROM_PROFILE=yes\nhi() { echo \"hi $1\"; }\nalias greet='hi you'\n";
     fs::write(place.path().join(".bash_profile"), profile).unwrap();
     place.check("echo $FROM_PROFILE; hi there", "yes\nhi there\n").await;
     place.check("greet", "hi you\n").await;
@@ -69,8 +70,18 @@ async fn a_folder_for_one_call_is_for_that_call() {
 
 #[tokio::test]
 async fn secrets_do_not_reach_commands() {
-    let place = Place::with(&[("OPENAI_API_KEY", "sk-x"), ("MINE", "1"), ("_HERMES_FORCE_HF_TOKEN", "t"), ("odd.name", "o")]);
-    place.check("echo \"${OPENAI_API_KEY-none} $MINE $HF_TOKEN\"; env | grep -c _HERMES_FORCE_; env | grep odd", "none 1 t\n0\nodd.name=o\n").await;
+    let place = Place::with(&[
+        ("OPENAI_API_KEY", "sk-x"),
+        ("MINE", "1"),
+        ("_HERMES_FORCE_HF_TOKEN", "t"),
+        ("odd.name", "o"),
+    ]);
+    place
+        .check(
+            "echo \"${OPENAI_API_KEY-none} $MINE $HF_TOKEN\"; env | grep -c _HERMES_FORCE_; env | grep odd",
+            "none 1 t\n0\nodd.name=o\n",
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -79,7 +90,8 @@ async fn nothing_is_left_behind() {
     place.check("export X=1; true", "").await;
     let Place { folder, host, local } = place;
     drop((host, local));
-    let left: Vec<_> = fs::read_dir(folder.path().join("tmp")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(folder.path().join("tmp")).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

@@ -218,26 +218,10 @@ fn nothing(query: &str) -> Value {
 
 /// `March 05, 2026 at 07:28 AM`.
 fn long_date(at: CivilTime) -> String {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    let month =
-        usize::try_from(at.month).ok().and_then(|month| MONTHS.get(month.checked_sub(1)?)).unwrap_or(&"");
     let half = if at.hour < 12 { "AM" } else { "PM" };
     let hour = match at.hour % 12 {
         0 => 12,
         hour => hour,
     };
-    format!("{month} {:02}, {} at {hour:02}:{:02} {half}", at.day, at.year, at.minute)
+    format!("{} {:02}, {} at {hour:02}:{:02} {half}", at.month_name(), at.day, at.year, at.minute)
 }
