@@ -98,6 +98,8 @@ pub struct Completion {
 pub enum ModelError {
     #[error("the conversation no longer fits the model's context window{}", .limit.map(|n| format!(" of {n} tokens")).unwrap_or_default())]
     Compress { limit: Option<u64> },
+    #[error("the request is too large for the provider (HTTP 413)")]
+    TooLarge,
     #[error("{0}")]
     Budget(String),
     #[error("interrupted")]

@@ -5,6 +5,7 @@ use hermes_types::{Completion, Cost, Delta, Event, ModelError, Request, ToolSpec
 
 use super::room::MOST_COMPRESSIONS;
 use super::running::{Next, Running};
+use crate::agent::CompressionMode;
 use crate::request::{Additions, copy};
 
 /// What one call used and who answered it.
@@ -83,22 +84,24 @@ impl Running<'_> {
     pub(super) async fn take_error(&mut self, error: ModelError) -> Result<Next, StoreError> {
         match &error {
             ModelError::Cancelled => {}
-            ModelError::Compress { limit } => {
-                if let Some(limit) = limit {
-                    let known = self.window();
-                    self.conversation.window = Some((*limit).min(known));
-                }
+            ModelError::Compress { .. } | ModelError::TooLarge => {
+                self.heed(&error);
                 self.counts.compressions += 1;
-                if self.counts.compressions <= MOST_COMPRESSIONS && self.compress(None).await? {
+                let may = self.agent.compression.mode == CompressionMode::On
+                    && self.counts.compressions <= MOST_COMPRESSIONS;
+                if may && self.compress(None).await? {
                     // The pass was for nothing; it is given back.
                     self.result.api_calls -= 1;
                     self.budget += 1;
                     return Ok(Next::Again);
                 }
                 self.result.partial = true;
+                let what = match &error {
+                    ModelError::TooLarge => "Request payload too large (413).".to_owned(),
+                    _ => format!("Context length exceeded ({} tokens).", self.window()),
+                };
                 self.fail(format!(
-                    "Context length exceeded ({} tokens). Cannot compress further. Start afresh with /new, or choose a model with a larger window.",
-                    self.window()
+                    "{what} Cannot compress further. Start afresh with /new, or choose a model with a larger window."
                 ));
                 self.result.failure = Some(error);
             }
@@ -108,6 +111,17 @@ impl Running<'_> {
             }
         }
         Ok(Next::Done)
+    }
+
+    /// What a refusal says about the room there is. A number is the provider's word and stays; without one, the
+    /// request just made was too large, whatever we thought, and that holds for this turn.
+    fn heed(&mut self, error: &ModelError) {
+        match error {
+            ModelError::Compress { limit: Some(limit) } => {
+                self.conversation.window = Some((*limit).min(self.window()));
+            }
+            _ => self.ceiling = Some(self.size().min(self.window())),
+        }
     }
 
     /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.

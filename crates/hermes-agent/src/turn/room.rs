@@ -15,7 +15,7 @@ const PRESSURE: f64 = 0.85;
 impl Running<'_> {
     pub(crate) fn window(&self) -> u64 {
         let known = self.agent.model.context_window(&self.agent.model_name);
-        self.conversation.window.map_or(known, |found| found.min(known))
+        [self.conversation.window, self.ceiling].into_iter().flatten().fold(known, u64::min)
     }
 
     #[expect(

@@ -51,6 +51,8 @@ pub(crate) struct Running<'a> {
     pub(super) longer: Option<u64>,
     /// Pieces of an answer that came in several.
     pub(super) pieces: Vec<String>,
+    /// The size of a request the provider found too large in this turn.
+    pub(super) ceiling: Option<u64>,
     /// Units of the iteration budget that are left.
     pub(super) budget: u32,
 }
@@ -117,6 +119,7 @@ impl<'a> Running<'a> {
             recall: None,
             counts: Counts::default(),
             longer: None,
+            ceiling: None,
             pieces: Vec::new(),
             agent,
             root: conversation.root.clone().unwrap_or_else(|| turn.clone()),

@@ -234,3 +234,19 @@ async fn a_summary_is_never_torn_from_the_calls_it_stands_between() {
     }
     check_shape(conversation.messages());
 }
+
+#[tokio::test]
+async fn a_refusal_without_a_number_counts_although_we_thought_there_was_room() {
+    for refusal in [ModelError::TooLarge, ModelError::Compress { limit: None }] {
+        let (bench, side) = bench(200_000, [said("## Goal\nx")]);
+        let mut conversation = bench.conversation();
+        exchange(&bench, &mut conversation, 14, 900).await;
+        bench.script([Err(refusal), said("now it fits")]);
+        let result = bench.say(&mut conversation, "and this").await;
+        assert_eq!(result.response.as_deref(), Some("now it fits"));
+        assert_eq!(side.asked.lock().unwrap().len(), 1, "it was summarised");
+    }
+    let bench = Bench::new((0..9).map(|_| Err(ModelError::TooLarge)));
+    let error = bench.run(&Watcher::default()).await.error.unwrap();
+    assert!(error.starts_with("Request payload too large (413). Cannot compress further."), "{error}");
+}

@@ -305,7 +305,10 @@ impl ModelClient {
                 if let Some(limit) = limit {
                     endpoint.learnt.set_refused_above(limit);
                 }
-                Err(GaveUp::Final(ModelError::Compress { limit }))
+                Err(GaveUp::Final(match verdict.cause {
+                    Cause::TooLarge => ModelError::TooLarge,
+                    _ => ModelError::Compress { limit },
+                }))
             }
             Remedy::LowerMaxTokens { to } => {
                 if request.max_tokens.is_some_and(|current| current <= to) {

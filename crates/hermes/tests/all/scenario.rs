@@ -68,6 +68,9 @@ struct Step {
     run: Option<Vec<String>>,
     #[serde(default)]
     flags: Vec<String>,
+    /// The folder below the working folder to run in.
+    #[serde(default, rename = "in")]
+    within: String,
     /// What comes from standard input.
     #[serde(default)]
     input: String,
@@ -159,11 +162,13 @@ fn play(scenario: &Scenario) -> Vec<String> {
         let mut arguments = arguments(step, begun);
         fill_in(&mut arguments, folder.path(), home.path());
         begun |= step.say.is_some();
-        let mut child = start(folder.path(), home.path(), &scenario.env, &arguments);
+        let mut child = start(&folder.path().join(&step.within), home.path(), &scenario.env, &arguments);
         // A program that does not want its input may have closed it.
         let _ = child.stdin.take().unwrap().write_all(step.input.as_bytes());
         let output = end(child, step, &server);
-        check_step(at + 1, step, &output, &mut complaints);
+        let mut expected = [step.answer.clone().unwrap_or_default(), step.error.clone().unwrap_or_default()];
+        fill_in(&mut expected, folder.path(), home.path());
+        check_step(at + 1, step, &expected, &output, &mut complaints);
     }
     check_then(&scenario.then, &server, home.path(), folder.path(), &mut complaints);
     if !complaints.is_empty() {
@@ -220,16 +225,16 @@ fn arguments(step: &Step, begun: bool) -> Vec<String> {
     arguments
 }
 
-/// `{newest}` and `{oldest}` in an argument stand for the ids of those sessions.
-fn fill_in(arguments: &mut [String], folder: &Path, home: &Path) {
-    if !arguments.iter().any(|argument| argument.contains("{newest}") || argument.contains("{oldest}")) {
+/// `{newest}` and `{oldest}` stand for the ids of those sessions.
+fn fill_in(texts: &mut [String], folder: &Path, home: &Path) {
+    if !texts.iter().any(|text| text.contains("{newest}") || text.contains("{oldest}")) {
         return;
     }
     let sessions = exported(folder, home);
     let id = |session: Option<&Value>| session.and_then(|session| session["id"].as_str()).unwrap().to_owned();
     let (newest, oldest) = (id(newest(&sessions)), id(oldest(&sessions)));
-    for argument in arguments {
-        *argument = argument.replace("{newest}", &newest).replace("{oldest}", &oldest);
+    for text in texts {
+        *text = text.replace("{newest}", &newest).replace("{oldest}", &oldest);
     }
 }
 
@@ -264,22 +269,24 @@ fn end(child: Child, step: &Step, server: &ModelServer) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn check_step(at: usize, step: &Step, output: &Output, complaints: &mut Vec<String>) {
+fn check_step(
+    at: usize,
+    step: &Step,
+    [answer, error]: &[String; 2],
+    output: &Output,
+    complaints: &mut Vec<String>,
+) {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let killed = step.kill_at.is_some();
     let code = output.status.code().unwrap_or(-1);
     if !killed && code != step.exit {
         complaints.push(format!("step {at}: exit {code}, expected {}; stderr: {stderr}", step.exit));
     }
-    if let Some(expected) = &step.answer
-        && !fits(expected, stdout.trim())
-    {
-        complaints.push(format!("step {at}: answered\n  {}\nexpected\n  {expected}", stdout.trim()));
+    if step.answer.is_some() && !fits(answer, stdout.trim()) {
+        complaints.push(format!("step {at}: answered\n  {}\nexpected\n  {answer}", stdout.trim()));
     }
-    if let Some(expected) = &step.error
-        && !fits(expected, stderr.trim())
-    {
-        complaints.push(format!("step {at}: on standard error\n  {}\nexpected\n  {expected}", stderr.trim()));
+    if step.error.is_some() && !fits(error, stderr.trim()) {
+        complaints.push(format!("step {at}: on standard error\n  {}\nexpected\n  {error}", stderr.trim()));
     }
     if stderr.contains("panicked at") {
         complaints.push(format!("step {at}: it panicked: {stderr}"));
@@ -298,6 +305,19 @@ fn check_then(then: &Then, server: &ModelServer, home: &Path, folder: &Path, com
             continue;
         }
         check_request(*number, expected, &server.request(number - 1), complaints);
+    }
+    check_sessions(then, folder, home, complaints);
+    for (base, files) in [(folder, &then.files), (home, &then.home)] {
+        for (name, expected) in files {
+            check_file(&base.join(name), expected.as_deref(), complaints);
+        }
+    }
+}
+
+fn check_sessions(then: &Then, folder: &Path, home: &Path, complaints: &mut Vec<String>) {
+    let unasked = then.sessions.is_none() && then.rows.is_none();
+    if unasked && then.newest.is_empty() && then.oldest.is_empty() {
+        return;
     }
     let exported = exported(folder, home);
     if let Some(count) = then.sessions
@@ -319,11 +339,6 @@ fn check_then(then: &Then, server: &ModelServer, home: &Path, folder: &Path, com
             .map(render)
             .collect();
         check_list("the transcript", rows, &found, complaints);
-    }
-    for (base, files) in [(folder, &then.files), (home, &then.home)] {
-        for (name, expected) in files {
-            check_file(&base.join(name), expected.as_deref(), complaints);
-        }
     }
 }
 
@@ -522,6 +537,7 @@ files!(
     toolsets,
     command_line,
     spending,
+    other_wires,
 );
 
 /// A file nobody plays proves nothing.
