@@ -273,6 +273,16 @@ pub(crate) fn remove_from(connection: &Connection, session: &str, first: i64) ->
     Ok(())
 }
 
+/// Removes a message whose content is about to change.
+pub(crate) fn remove(connection: &Connection, id: i64) -> Attempt<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO messages_fts(messages_fts, rowid, content) SELECT 'delete', id, content FROM messages WHERE id = ?1",
+        )?
+        .execute([id])?;
+    Ok(())
+}
+
 /// A declaration without what does not change its meaning.
 fn squeeze(sql: &str) -> String {
     let lower = sql.to_ascii_lowercase().replace("if not exists", "");

@@ -1,4 +1,4 @@
-//! Taking sessions out of the file.
+//! Taking sessions out of the file, and messages out of a transcript.
 
 use hermes_types::{SessionId, Timestamp};
 use rusqlite::{OptionalExtension, params};
@@ -50,16 +50,44 @@ impl Store {
     }
 }
 
-fn rewind(scope: &Scope<'_>, session: &SessionId, keep: usize) -> Attempt<()> {
+impl Store {
+    /// Gives the message at this place of a live transcript other words.
+    pub fn reword(&self, session: &SessionId, at: usize, content: String) -> Pending<()> {
+        let session = session.clone();
+        self.write(Durability::Process, move |scope| reword(scope, &session, at, &content))
+    }
+}
+
+fn reword(scope: &Scope<'_>, session: &SessionId, at: usize, content: &str) -> Attempt<()> {
+    let Some(id) = nth(scope, session, at)? else { return Ok(()) };
+    if scope.columns.upkeep == Upkeep::ByHand {
+        index::remove(scope.connection, id)?;
+    }
+    scope
+        .connection
+        .prepare_cached("UPDATE messages SET content = ?2 WHERE id = ?1")?
+        .execute(params![id, content])?;
+    if scope.columns.upkeep == Upkeep::ByHand {
+        index::add(scope.connection, id, content)?;
+    }
+    Ok(())
+}
+
+/// The row at a place of a live transcript.
+fn nth(scope: &Scope<'_>, session: &SessionId, at: usize) -> Attempt<Option<i64>> {
     let live = if scope.columns.has_message("active") { " AND COALESCE(active, 1) = 1" } else { "" };
-    let first: Option<i64> = scope
+    let found = scope
         .connection
         .prepare_cached(&format!(
             "SELECT id FROM messages WHERE session_id = ?1{live} ORDER BY id LIMIT 1 OFFSET ?2"
         ))?
-        .query_row(params![session.as_str(), column::signed(keep as u64)], |row| row.get(0))
+        .query_row(params![session.as_str(), column::signed(at as u64)], |row| row.get(0))
         .optional()?;
-    let Some(first) = first else { return Ok(()) };
+    Ok(found)
+}
+
+fn rewind(scope: &Scope<'_>, session: &SessionId, keep: usize) -> Attempt<()> {
+    let Some(first) = nth(scope, session, keep)? else { return Ok(()) };
     if scope.columns.upkeep == Upkeep::ByHand {
         index::remove_from(scope.connection, session.as_str(), first)?;
     }

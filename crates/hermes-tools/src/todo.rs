@@ -94,6 +94,10 @@ impl Tool for Todo {
         let result = self.with(&call.task, |list| {
             match call.arguments.get("todos") {
                 None | Some(Value::Null) => {}
+                // A list with nothing that could be a task would empty what is there.
+                Some(Value::Array(given)) if !given.is_empty() && !given.iter().any(Value::is_object) => {
+                    return Outcome::failed("`todos` must be a list of {id, content, status}");
+                }
                 Some(Value::Array(given)) if merge => merge_into(list, given),
                 Some(Value::Array(given)) => {
                     *list = given.iter().filter(|item| item.is_object()).map(new_item).collect();

@@ -12,7 +12,7 @@ mod files;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{Content, Event, Message, NoticeKind, Occasion, Role, SessionId};
+use hermes_types::{Content, Event, Message, ModelError, NoticeKind, Occasion, Role, SessionId};
 
 use crate::conversation::carried_over;
 use crate::gauge::{Gauge, message_tokens, prefix_tokens};
@@ -54,6 +54,9 @@ impl Running<'_> {
         let messages_before = self.conversation.messages.len();
         let sum: u64 = self.conversation.messages.iter().map(message_tokens).sum();
         self.flush_memories().await;
+        if self.cancel.is_cancelled() {
+            return Ok(None);
+        }
         let mut shorter = self.retired(&self.conversation.messages, WORTH_RETIRING, self.far_back());
         if !self.is_enough(sum, &shorter, tokens_before) || focus.is_some() {
             let protect = self.agent.compression.protect_last;
@@ -69,6 +72,9 @@ impl Running<'_> {
             && let Some(summed) = self.summarised(&shorter, UNTOUCHED, focus).await?
         {
             shorter = summed;
+        }
+        if self.cancel.is_cancelled() {
+            return Ok(None);
         }
         let after = self.would_be(sum, &shorter, tokens_before);
         if after.saturating_mul(WORTH_A_PASS) > tokens_before.saturating_mul(WORTH_A_PASS - 1) {
@@ -162,6 +168,8 @@ impl Running<'_> {
                 self.charge((&completion).into()).await?;
                 words
             }
+            // The caller sees the interrupt and leaves everything as it is.
+            Err(ModelError::Cancelled) => return Ok(None),
             Err(error) => {
                 self.tell(format!(
                     "The summary could not be made ({error}). A digest made here takes its place; nothing was dropped from the database."

@@ -178,7 +178,8 @@ impl Running<'_> {
 
     /// Nothing to read. What was said beside an earlier call may have been the answer; else it is asked again.
     pub(super) async fn take_empty(&mut self, message: Message) -> Result<Next, StoreError> {
-        if let Some(text) = self.said_beside_calls() {
+        if let Some((at, text)) = self.said_beside_calls() {
+            self.reword(at).await?;
             self.keep(Message::assistant(text.clone())).await?;
             self.result.previewed = true;
             self.finish(text);
@@ -205,17 +206,26 @@ impl Running<'_> {
         Ok(Next::Done)
     }
 
-    pub(super) fn said_beside_calls(&self) -> Option<String> {
-        self.conversation
-            .messages
-            .iter()
-            .skip(self.first)
-            .filter(|message| message.role == Role::Assistant && !message.tool_calls.is_empty())
-            .filter_map(|message| {
+    /// The last words of this turn that stood beside a call, and their place.
+    fn said_beside_calls(&self) -> Option<(usize, String)> {
+        let messages = self.conversation.messages.iter().enumerate().skip(self.first);
+        messages
+            .filter(|(_, message)| message.role == Role::Assistant && !message.tool_calls.is_empty())
+            .filter_map(|(at, message)| {
                 let text = message.content.text();
                 let text = hermes_text::strip_think(&text).trim().to_owned();
-                (!text.is_empty()).then_some(text)
+                (!text.is_empty()).then_some((at, text))
             })
             .next_back()
+    }
+
+    /// Words that become the answer do not stay where they were, or they would be said twice.
+    async fn reword(&mut self, at: usize) -> Result<(), StoreError> {
+        let Some(message) = self.conversation.messages.get_mut(at) else { return Ok(()) };
+        let names: Vec<&str> = message.tool_calls.iter().map(|call| call.name.as_str()).collect();
+        let plural = if names.len() == 1 { "tool" } else { "tools" };
+        let words = format!("Calling the {} {plural}…", names.join(", "));
+        message.content = words.clone().into();
+        self.agent.store.reword(&self.conversation.session, at, words).await
     }
 }

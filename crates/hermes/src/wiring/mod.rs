@@ -4,10 +4,11 @@ mod model;
 mod tools;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result};
-use chrono::{DateTime, Datelike, Local, Timelike};
+use chrono::{DateTime, Datelike, Local, TimeZone, Timelike};
+use chrono_tz::Tz;
 use hermes_agent::{
     Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
     PromptSource, SessionIdLine,
@@ -60,6 +61,7 @@ pub(crate) fn wire(
     let masked = SecuritySettings::resolve(&config, &context.env).redact_secrets;
     let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
     log::start(&context.home.join("logs"), secrets);
+    choose_zone(precedence::timezone(&config, &context.env));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let folder = std::env::current_dir().context("the working folder is gone")?;
     let models = model::choose(arguments, context, config.clone(), &clock, &store)?;
@@ -225,11 +227,31 @@ fn prefill(context: &Context, config: &Config, output: &Output) -> Vec<Message> 
     }
 }
 
+/// The zone the user chose; the machine's own without one.
+static ZONE: OnceLock<Tz> = OnceLock::new();
+
+/// Takes the configured zone. A name nobody knows is noted, and the machine's own is used.
+fn choose_zone(name: Option<String>) {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return };
+    match name.parse::<Tz>() {
+        // The first choice of a process stays.
+        Ok(zone) => drop(ZONE.set(zone)),
+        Err(_) => tracing::warn!("the time zone {name} is not known; this machine's own is used"),
+    }
+}
+
 /// The date where the user is.
 pub(crate) fn local_time(at: Timestamp) -> CivilTime {
     #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
     let seconds = at.seconds() as i64;
-    let local = DateTime::from_timestamp(seconds, 0).unwrap_or_default().with_timezone(&Local);
+    let utc = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    match ZONE.get() {
+        Some(zone) => civil(&utc.with_timezone(zone)),
+        None => civil(&utc.with_timezone(&Local)),
+    }
+}
+
+fn civil<T: TimeZone>(local: &DateTime<T>) -> CivilTime {
     CivilTime {
         year: local.year(),
         month: local.month(),
