@@ -21,6 +21,8 @@ pub type Calendar = Arc<dyn Fn(Timestamp) -> CivilTime + Send + Sync>;
 pub struct Agent {
     pub model: Arc<dyn Model>,
     pub model_name: String,
+    /// Where the model is reached, for the session log.
+    pub base_url: String,
     pub tools: Vec<Arc<dyn Tool>>,
     pub store: Store,
     pub clock: Arc<dyn Clock>,
@@ -128,6 +130,7 @@ impl Agent {
         Self {
             model,
             model_name: model_name.into(),
+            base_url: String::new(),
             tools: Vec::new(),
             store,
             clock,

@@ -47,7 +47,7 @@ impl Agent {
         let log = Log {
             session_id: conversation.session.as_str(),
             model: &self.model_name,
-            base_url: "",
+            base_url: &self.base_url,
             platform: &self.prompt.platform,
             session_start: date(self, conversation.started_at),
             last_updated: date(self, self.clock.now()),

@@ -8,22 +8,36 @@ mod background;
 mod blocked;
 mod capture;
 mod child;
+mod daytona;
+mod docker;
 mod group;
 mod keeper;
 mod local;
+mod modal;
+mod remote;
 mod ring;
 mod run;
 mod sandbox;
 mod shell;
+mod singularity;
 mod snapshot;
+mod ssh;
 mod stream;
 mod survivor;
 mod variables;
 
 pub use background::{Background, InputError, Screen};
 pub use capture::Bounds;
+pub use daytona::{Daytona, DaytonaAccount, DaytonaOptions};
+pub use docker::{Credential, Docker, DockerEngine, DockerOptions, Keep, Limits, Network, Root};
 pub use hermes_guard::strip_ansi;
 pub use local::{Local, LocalHost, LocalOptions};
-pub use sandbox::Sandbox;
+pub use modal::modal;
+pub use remote::{FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState};
+pub use sandbox::{Sandbox, SandboxMode, SandboxPlaces};
+pub use singularity::{
+    Singularity, SingularityHost, SingularityHostOptions, SingularityOptions, scratch_folder,
+};
+pub use ssh::{Ssh, SshHost, SshOptions};
 pub use survivor::Survivor;
 pub use variables::Variables;

@@ -15,7 +15,7 @@ use crate::background::{Background, Screen};
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
 use crate::run::{Ending, Ran, Watch, run};
-use crate::sandbox::{Fence, Sandbox, explain};
+use crate::sandbox::{Fence, Sandbox};
 use crate::shell::{Kind, Shell, quote};
 use crate::snapshot::{CallScript, Snapshot};
 use crate::variables::Variables;
@@ -47,6 +47,9 @@ pub struct LocalHost {
 impl LocalHost {
     /// Starts nothing yet: the login shell is asked at the first command.
     pub fn new(options: LocalOptions, clock: Arc<dyn Clock>) -> Arc<Self> {
+        // A fenced shell must still be able to leave its exports for the next.
+        let sandbox = options.sandbox.clone().with_temporary(&options.temp);
+        let options = LocalOptions { sandbox, ..options };
         let shell = Shell::find(&options.variables);
         Arc::new(Self { options, shell, clock, login: OnceCell::new() })
     }
@@ -131,7 +134,6 @@ impl Local {
         let Command { shell: text, directory, stdin, limit } = command;
         let prepared = self.prepare(text, directory, Use::Call).await?;
         let wiring = if stdin.is_some() { Wiring::Both } else { Wiring::Output };
-        let fenced = prepared.fence.is_some();
         let launch = prepared.launch(Lifetime::Bound, wiring);
         let watch = Watch { limit, clock: &*self.host.clock, cancel, bounds: self.host.options.bounds };
         let Ran { mut output, ending } = run(launch, stdin, watch).await.map_err(unavailable)?;
@@ -145,7 +147,7 @@ impl Local {
             }
         }
         let mut finished = finish(output.text(), ending, limit);
-        if fenced && let Some(note) = explain(&finished) {
+        if let Some(note) = prepared.fence.as_ref().and_then(|fence| fence.explain(&finished)) {
             finished.output.push_str(&note);
         }
         Ok(finished)
@@ -179,18 +181,15 @@ impl Local {
     ) -> Result<Prepared, RunError> {
         let shell = self.host.shell()?.clone();
         let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
-        let (flag, mut variables, script) = match self.snapshot().await {
-            Some(snapshot) => {
-                let script = match purpose {
-                    Use::Call => snapshot.call(text, &directory),
-                    Use::Background => snapshot.background(text, &directory),
-                };
-                ("-c", self.host.options.variables.unspeakable(), script.map_err(unavailable)?)
-            }
-            None => {
-                let flag = if shell.kind == Kind::Bash { "-lc" } else { "-c" };
-                (flag, self.host.options.variables.pairs(), CallScript::plain(text, &directory, purpose))
-            }
+        let (flag, mut variables, script) = if let Some(snapshot) = self.snapshot().await {
+            let script = match purpose {
+                Use::Call => snapshot.call(text, &directory),
+                Use::Background => snapshot.background(text, &directory),
+            };
+            ("-c", self.host.options.variables.unspeakable(), script.map_err(unavailable)?)
+        } else {
+            let flag = if shell.kind == Kind::Bash { "-lc" } else { "-c" };
+            (flag, self.host.options.variables.pairs(), CallScript::plain(text, &directory, purpose))
         };
         if purpose == Use::Background {
             variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));

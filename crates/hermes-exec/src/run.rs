@@ -83,7 +83,7 @@ pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) 
 /// Ends the group and reaps the child.
 async fn end(running: &mut Running, clock: &dyn Clock) -> io::Result<()> {
     let group = running.group();
-    let (_, code) = tokio::join!(group.end(clock), running.wait());
+    let ((), code) = tokio::join!(group.end(clock), running.wait());
     code.map(|_| ())
 }
 

@@ -5,7 +5,14 @@ mod all {
     pub(crate) mod support;
 
     mod background;
+    mod daytona;
+    mod docker;
     mod ending;
+    mod files;
     mod output;
+    mod remote;
+    mod sandbox;
+    mod singularity;
+    mod ssh;
     mod state;
 }

@@ -19,8 +19,7 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     }
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    // Looking for an end that is not there is done once per kind, or a text of introducers would take quadratic time.
-    let mut endless = false;
+    let mut ahead = Ahead { bell: true, end: true };
     while let Some(c) = rest.next() {
         match c {
             ESCAPE => match rest.peek().copied() {
@@ -30,7 +29,7 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
                 }
                 Some(kind @ (']' | 'P' | 'X' | '^' | '_')) => {
                     rest.next();
-                    skip_string(&mut rest, kind == ']', &mut endless);
+                    skip_string(&mut rest, kind == ']', &mut ahead);
                 }
                 Some(' '..='/') => {
                     skip_while(&mut rest, |c| matches!(c, ' '..='/'));
@@ -42,8 +41,8 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
                 _ => {}
             },
             '\u{9b}' => skip_control(&mut rest),
-            '\u{9d}' => skip_string(&mut rest, true, &mut endless),
-            '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => skip_string(&mut rest, false, &mut endless),
+            '\u{9d}' => skip_string(&mut rest, true, &mut ahead),
+            '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => skip_string(&mut rest, false, &mut ahead),
             c if is_c1(c) => {}
             c => plain.push(c),
         }
@@ -61,25 +60,33 @@ fn skip_control(rest: &mut Peekable<Chars<'_>>) {
     rest.next_if(|c| matches!(c, '@'..='~'));
 }
 
-fn skip_string(rest: &mut Peekable<Chars<'_>>, bell_ends: bool, endless: &mut bool) {
-    if *endless {
+/// Which ends of strings may still come. Looking for one that does not is done once, or a text of introducers would take
+/// quadratic time.
+struct Ahead {
+    bell: bool,
+    end: bool,
+}
+
+fn skip_string(rest: &mut Peekable<Chars<'_>>, bell_ends: bool, ahead: &mut Ahead) {
+    let wanted = Ahead { bell: bell_ends && ahead.bell, end: ahead.end };
+    if !wanted.bell && !wanted.end {
         return;
     }
-    let mut ahead = rest.clone();
-    while let Some(c) = ahead.next() {
+    let mut further = rest.clone();
+    while let Some(c) = further.next() {
         let ended = match c {
-            BELL => bell_ends,
+            BELL => wanted.bell,
             STRING_END => true,
-            ESCAPE => ahead.next_if_eq(&'\\').is_some(),
+            ESCAPE => further.next_if_eq(&'\\').is_some(),
             _ => false,
         };
         if ended {
-            *rest = ahead;
+            *rest = further;
             return;
         }
     }
-    // A title may still end with BELL where another string did not; only the stricter miss settles both.
-    *endless = bell_ends;
+    ahead.end = false;
+    ahead.bell &= !bell_ends;
 }
 
 fn skip_while(rest: &mut Peekable<Chars<'_>>, skipped: impl Fn(char) -> bool) {

@@ -4,11 +4,13 @@
 //! alone, and no input, however hostile, makes one panic or take more than linear time.
 
 mod ansi;
+mod command;
 mod injection;
 mod redact;
 mod url;
 
 pub use ansi::strip_ansi;
+pub use command::{Judgement, Places, covers, decide, is_like, is_same_key, judge};
 pub use injection::{Finding, Material, find_injections};
 pub use redact::{Assignments, PhoneNumbers, Redaction, Redactor, redact};
 pub use url::{AddressKind, Blocklist, Denied, PrivateAddresses, Reason, UrlPolicy};

@@ -62,19 +62,19 @@ fn read(path: &Path) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
+/// Looked for up to the root of the repository; outside of one, in the folder alone: what lies above may be anybody's.
 fn own_file(folder: &Path) -> Option<(PathBuf, String)> {
-    let mut at = Some(folder);
-    while let Some(folder) = at {
+    let root = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(folder);
+    for folder in folder.ancestors() {
         for name in [".hermes.md", "HERMES.md"] {
             let path = folder.join(name);
             if let Some(text) = read(&path) {
                 return Some((path, text));
             }
         }
-        if folder.join(".git").exists() {
-            return None;
+        if folder == root {
+            break;
         }
-        at = folder.parent();
     }
     None
 }

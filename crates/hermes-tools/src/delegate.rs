@@ -41,7 +41,7 @@ impl Delegate {
             let goal = text(arguments, "goal")
                 .ok_or_else(|| "Provide either 'goal' (single task) or 'tasks' (batch).".to_owned())?;
             let context = text(arguments, "context").unwrap_or_default();
-            return Ok(vec![job(goal, context, shared, steps, "1/1")]);
+            return Ok(vec![job(goal, context, &shared, steps, "1/1")]);
         };
         let tasks: Vec<&Value> = tasks.iter().take(MOST_TASKS).collect();
         let count = tasks.len();
@@ -55,7 +55,7 @@ impl Delegate {
                 }
                 let own = names(task.get("toolsets"));
                 let toolsets = if own.is_empty() { shared.clone() } else { own };
-                Ok(job(field("goal"), field("context"), toolsets, steps, &format!("{}/{count}", at + 1)))
+                Ok(job(field("goal"), field("context"), &toolsets, steps, &format!("{}/{count}", at + 1)))
             })
             .collect()
     }
@@ -84,11 +84,11 @@ fn run_all(jobs: Vec<Job>, spawn: &dyn Spawn) -> BoxFuture<'_, Vec<Report>> {
     Box::pin(join_all(running))
 }
 
-fn job(goal: &str, context: &str, toolsets: Vec<String>, steps: usize, label: &str) -> Job {
+fn job(goal: &str, context: &str, toolsets: &[String], steps: usize, label: &str) -> Job {
     Job {
         goal: goal.trim().to_owned(),
         context: context.to_owned(),
-        tools: (!toolsets.is_empty()).then(|| tools_of_sets(&toolsets)),
+        tools: (!toolsets.is_empty()).then(|| tools_of_sets(toolsets)),
         without: BLOCKED.iter().map(|name| (*name).to_owned()).collect(),
         max_iterations: u32::try_from(steps).unwrap_or(u32::MAX),
         label: label.to_owned(),

@@ -13,11 +13,13 @@ mod folders;
 mod memory;
 mod off_thread;
 mod patch;
+mod process;
 mod read_file;
 mod registry;
 mod search_files;
 mod session_search;
 mod similar_files;
+mod terminal;
 mod todo;
 mod write_file;
 
@@ -30,6 +32,7 @@ pub use file::{FileGuard, FileOptions, FileState, Files, Gutter, Lint, Linter, S
 pub use folders::Folders;
 pub use memory::MemoryTool;
 pub use patch::Patch;
+pub use process::{Process, Processes};
 pub use read_file::ReadFile;
 pub use registry::{
     Availability, Check, Registry, Resolved, Selected, Selection, ToolListing, ToolsetListing, coerce,
@@ -37,5 +40,7 @@ pub use registry::{
 };
 pub use search_files::SearchFiles;
 pub use session_search::{LocalTime, SessionSearch};
+pub use terminal::approval::{ApprovalMode, Approvals, Yolo};
+pub use terminal::{Shells, Terminal, TerminalOptions};
 pub use todo::Todo;
 pub use write_file::WriteFile;

@@ -13,6 +13,7 @@ mod all {
     mod registry;
     mod search_files;
     mod session_search;
+    mod terminal;
     mod todo;
     mod write_file;
 }

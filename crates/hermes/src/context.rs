@@ -1,12 +1,17 @@
 //! What every command starts from: the home, the environment, the configuration.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use anyhow::Result;
-use hermes_config::{Config, Env, Home};
+use chrono::{DateTime, Datelike, Local, TimeZone, Timelike};
+use chrono_tz::Tz;
+use hermes_config::settings::SecuritySettings;
+use hermes_config::{Config, Env, Home, precedence};
 use hermes_store::{Error, Store};
-use hermes_types::{Timestamp, WallClock};
+use hermes_types::{CivilTime, Timestamp, WallClock};
 
+use crate::log;
 use crate::output::Output;
 
 /// Resolved once per run.
@@ -29,6 +34,9 @@ impl Context {
         for warning in config.warnings() {
             output.notice(&warning.to_string());
         }
+        let masked = SecuritySettings::resolve(&config, &self.env).redact_secrets;
+        log::start(&self.home.join("logs"), if masked { log::Secrets::Mask } else { log::Secrets::Show });
+        choose_zone(precedence::timezone(&config, &self.env));
         config
     }
 
@@ -61,4 +69,40 @@ impl Context {
 /// The time of day, for relative dates.
 pub(crate) fn now() -> Timestamp {
     WallClock::default().now()
+}
+
+/// The zone the user chose; the machine's own without one.
+static ZONE: OnceLock<Tz> = OnceLock::new();
+
+/// Takes the configured zone. A name nobody knows is noted, and the machine's own is used.
+fn choose_zone(name: Option<String>) {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return };
+    if let Ok(zone) = name.parse::<Tz>() {
+        // The first choice of a process stays.
+        let _ = ZONE.set(zone);
+    } else {
+        tracing::warn!("the time zone {name} is not known; this machine's own is used");
+    }
+}
+
+/// The date where the user is.
+pub(crate) fn local_time(at: Timestamp) -> CivilTime {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let seconds = at.seconds() as i64;
+    let utc = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    match ZONE.get() {
+        Some(zone) => civil(&utc.with_timezone(zone)),
+        None => civil(&utc.with_timezone(&Local)),
+    }
+}
+
+fn civil<T: TimeZone>(local: &DateTime<T>) -> CivilTime {
+    CivilTime {
+        year: local.year(),
+        month: local.month(),
+        day: local.day(),
+        hour: local.hour(),
+        minute: local.minute(),
+        second: local.second(),
+    }
 }

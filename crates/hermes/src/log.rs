@@ -15,8 +15,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::context::now;
-use crate::wiring::local_time;
+use crate::context::{local_time, now};
 
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
 const BACKUPS: u32 = 2;

@@ -60,6 +60,37 @@ async fn something_left_running_does_not_hold_the_call() {
     until(|| !lives(&pid)).await;
 }
 
+/// Not a test by itself: the next one starts it in a process of its own and kills that.
+#[tokio::test]
+#[ignore = "it never ends; the test below runs it"]
+async fn a_call_that_never_ends() {
+    Place::new().run(&format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", here().display())).await;
+}
+
+fn here() -> std::path::PathBuf {
+    std::env::current_dir().unwrap().join("pid")
+}
+
+#[tokio::test]
+async fn what_we_started_dies_with_us() {
+    let place = Place::new();
+    let program = std::env::current_exe().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the process that is killed is this test program itself")]
+    let mut helper = std::process::Command::new(program)
+        .args(["--ignored", "--exact", "all::ending::a_call_that_never_ends"])
+        .current_dir(place.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let file = place.path().join("pid");
+    until(|| file.exists()).await;
+    let pid = std::fs::read_to_string(&file).unwrap();
+    assert!(lives(&pid));
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    until(|| !lives(&pid)).await;
+}
+
 #[tokio::test]
 async fn a_dropped_call_leaves_no_process() {
     let place = Place::new();

@@ -9,7 +9,7 @@ use hermes_task::SystemClock;
 use hermes_types::{Cancel, Command, Environment, Finished};
 use tempfile::TempDir;
 
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 pub(crate) struct Place {
     pub(crate) folder: TempDir,

@@ -52,7 +52,7 @@ impl<'a> Argv<'a> {
     pub(super) fn has_long(&self, name: &str) -> bool {
         self.texts().take_while(|text| *text != "--").any(|text| {
             let given = text.split('=').next().unwrap_or(text);
-            given.starts_with("--") && given.len() > 4 && name.starts_with(given)
+            given.starts_with("--") && given.len() > 2 && name.starts_with(given)
         })
     }
 
@@ -70,11 +70,11 @@ impl<'a> Argv<'a> {
                 break;
             }
         }
-        hermes_text_head(&shown)
+        one_line(&shown)
     }
 }
 
-fn hermes_text_head(text: &str) -> String {
+fn one_line(text: &str) -> String {
     const MOST: usize = 100;
     let mut cut: String = text.chars().take(MOST).collect();
     if text.chars().nth(MOST).is_some() {

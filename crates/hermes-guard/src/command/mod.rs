@@ -15,7 +15,7 @@ mod unwrap;
 
 use hermes_types::{Danger, Verdict};
 
-pub use allow::{covers, is_same_key};
+pub use allow::{covers, is_like, is_same_key};
 
 use judge::Judge;
 

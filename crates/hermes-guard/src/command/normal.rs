@@ -15,15 +15,20 @@ pub(super) fn normalize(command: &str, places: Places<'_>) -> String {
 }
 
 fn fold(text: String, folder: Option<&str>, name: &str) -> String {
-    let Some(folder) = folder.map(|folder| folder.trim_end_matches('/')).filter(|folder| folder.len() > 1) else {
+    let Some(folder) = folder.map(|folder| folder.trim_end_matches('/')).filter(|folder| folder.len() > 1)
+    else {
         return text;
     };
     let mut folded = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once(folder) {
         folded.push_str(before);
-        let ends_here = after.chars().next().is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')));
-        let begins_here = before.chars().next_back().is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/')));
+        let ends_here =
+            after.chars().next().is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')));
+        let begins_here = before
+            .chars()
+            .next_back()
+            .is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/')));
         folded.push_str(if ends_here && begins_here { name } else { folder });
         rest = after;
     }

@@ -2,18 +2,48 @@
 
 /// Folders that hold the system.
 const SYSTEM: &[&str] = &[
-    "/home", "/root", "/etc", "/usr", "/var", "/bin", "/sbin", "/boot", "/lib", "/lib32", "/lib64", "/opt", "/dev", "/proc",
-    "/sys", "/System", "/Library", "/Users", "/Applications",
+    "/home",
+    "/root",
+    "/etc",
+    "/usr",
+    "/var",
+    "/bin",
+    "/sbin",
+    "/boot",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/dev",
+    "/proc",
+    "/sys",
+    "/System",
+    "/Library",
+    "/Users",
+    "/Applications",
 ];
 /// Of these, what a recursive delete of them is never allowed for.
-const NEVER: &[&str] =
-    &["/", "~", "/home", "/root", "/etc", "/usr", "/var", "/bin", "/sbin", "/boot", "/lib", "/lib64", "/Users", "/System"];
+const NEVER: &[&str] = &[
+    "/", "~", "/home", "/root", "/etc", "/usr", "/var", "/bin", "/sbin", "/boot", "/lib", "/lib64", "/Users",
+    "/System",
+];
 
 const RC_FILES: &[&str] = &[
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
-    ".kshrc", ".cshrc", ".config/fish/config.fish",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".kshrc",
+    ".cshrc",
+    ".config/fish/config.fish",
 ];
-const CREDENTIAL_FILES: &[&str] = &[".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".aws/credentials"];
+const CREDENTIAL_FILES: &[&str] =
+    &[".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".aws/credentials"];
 
 /// What it would mean to write there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +73,9 @@ pub(super) fn collapse(path: &str) -> String {
             part => parts.push(part),
         }
     }
-    while parts.len() > usize::from(!absolute) && parts.last().is_some_and(|last| matches!(*last, "*" | ".*" | "{*,.*}")) {
+    while parts.len() > usize::from(!absolute)
+        && parts.last().is_some_and(|last| matches!(*last, "*" | ".*" | "{*,.*}"))
+    {
         parts.pop();
     }
     let joined = parts.join("/");
@@ -74,7 +106,11 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
         return Some(Sensitive::BlockDevice);
     }
     let path = collapse(path);
-    if path == "/etc" || path.starts_with("/etc/") || path.starts_with("/boot/") || path.starts_with("/usr/lib/systemd") {
+    if path == "/etc"
+        || path.starts_with("/etc/")
+        || path.starts_with("/boot/")
+        || path.starts_with("/usr/lib/systemd")
+    {
         return Some(Sensitive::SystemConfig);
     }
     if path.ends_with("/.ssh") || path.contains("/.ssh/") || path.starts_with(".ssh/") {
@@ -89,7 +125,9 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
         }
     }
     let hermes = path.split_once(".hermes/").map(|(_, file)| file);
-    if hermes.is_some_and(|file| matches!(file, ".env" | "config.yaml" | "auth.json" | "SOUL.md" | "processes.json")) {
+    if hermes.is_some_and(|file| {
+        matches!(file, ".env" | "config.yaml" | "auth.json" | "SOUL.md" | "processes.json")
+    }) {
         return Some(Sensitive::HermesFile);
     }
     None
@@ -107,7 +145,9 @@ mod tests {
 
     #[test]
     fn spellings_collapse() {
-        for path in ["/", "//", "/.", "/*", "/./", "/usr/..", "/etc/", "~/", "~/*", "/home/*", "~/x/..", "/.*"] {
+        for path in
+            ["/", "//", "/.", "/*", "/./", "/usr/..", "/etc/", "~/", "~/*", "/home/*", "~/x/..", "/.*"]
+        {
             assert!(is_vital(path), "{path}");
         }
         for path in ["*", ".", "..", "/tmp", "/usr/local", "~/x", "/home/me/x", "./", ""] {

@@ -17,9 +17,15 @@ pub(crate) enum Via {
 /// Something that is run.
 #[derive(Debug)]
 pub(crate) enum Run {
-    Command { words: Vec<Word>, via: Via },
+    Command {
+        words: Vec<Word>,
+        via: Via,
+    },
     /// A text that a shell reads.
-    Text { word: Word, via: Via },
+    Text {
+        word: Word,
+        via: Via,
+    },
 }
 
 /// Which options of a wrapper take a value, and how many words stand before the command.
@@ -34,10 +40,31 @@ pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
+/// Whether its words are those of another program, which is judged itself.
+pub(crate) fn passes_on(name: &str) -> bool {
+    const OTHERS: &[&str] = &[
+        "eval",
+        "watch",
+        "ssh",
+        "mosh",
+        "su",
+        "runuser",
+        "script",
+        "trap",
+        "alias",
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "docker-compose",
+    ];
+    is_shell(name) || wrapper(name).is_some() || OTHERS.contains(&name)
+}
+
 /// The program a word names: without its folder, in lower case.
 pub(crate) fn program(word: &Word) -> String {
     let name = word.text.rsplit('/').next().unwrap_or(&word.text).to_lowercase();
-    if name.contains(['*', '?', '[']) {
+    if name.len() <= 32 && name.contains(['*', '?', '[']) {
         // A pattern that only matches the wanted program is a way of writing it.
         const HIDDEN: &[&str] = &["rm", "dd", "mkfs", "shutdown", "reboot", "chmod", "bash", "sh"];
         if let Some(found) = HIDDEN.iter().find(|hidden| matches_glob(&name, hidden)) {
@@ -68,10 +95,10 @@ pub(crate) fn matches_glob(pattern: &str, text: &str) -> bool {
             };
             match (c, class_end, text.get(i)) {
                 ('*', ..) => (i..=text.len()).for_each(set),
-                ('[', Some(length), Some(found)) => {
-                    if pattern.iter().skip(at + 1).take(length).any(|c| c == found) {
-                        set(i + 1);
-                    }
+                ('[', Some(length), Some(found))
+                    if pattern.iter().skip(at + 1).take(length).any(|c| c == found) =>
+                {
+                    set(i + 1);
                 }
                 ('?', _, Some(_)) => set(i + 1),
                 (c, _, Some(found)) if c == *found => set(i + 1),
@@ -130,7 +157,9 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
             }
         }
         "su" | "runuser" | "script" => {
-            if let Some(at) = rest.iter().position(|word| matches!(word.text.as_str(), "-c" | "--command" | "-qc")) {
+            if let Some(at) =
+                rest.iter().position(|word| matches!(word.text.as_str(), "-c" | "--command" | "-qc"))
+            {
                 found.extend(rest.get(at + 1).map(|word| Run::Text { word: word.clone(), via }));
             }
         }
@@ -143,11 +172,15 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
         }
         "find" => {
             let mut rest = rest;
-            while let Some(at) =
-                rest.iter().position(|word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"))
+            while let Some(at) = rest
+                .iter()
+                .position(|word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"))
             {
                 let tail = rest.get(at + 1..).unwrap_or_default();
-                let end = tail.iter().position(|word| matches!(word.text.as_str(), ";" | "+")).unwrap_or(tail.len());
+                let end = tail
+                    .iter()
+                    .position(|word| matches!(word.text.as_str(), ";" | "+"))
+                    .unwrap_or(tail.len());
                 follow(tail.get(..end).unwrap_or_default(), Via::FindExec, found, depth + 1);
                 rest = tail.get(end..).unwrap_or_default();
             }
@@ -167,14 +200,15 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
 }
 
 const SSH: &[&str] = &[
-    "-p", "-i", "-o", "-l", "-F", "-J", "-L", "-R", "-D", "-W", "-b", "-c", "-e", "-m", "-S", "-w", "-E", "-B", "-I", "-Q",
+    "-p", "-i", "-o", "-l", "-F", "-J", "-L", "-R", "-D", "-W", "-b", "-c", "-e", "-m", "-S", "-w", "-E",
+    "-B", "-I", "-Q",
 ];
 
 fn wrapper(name: &str) -> Option<Wrapper> {
     let valued: &'static [&'static str] = match name {
         "sudo" | "doas" => &[
-            "-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U", "-r", "-t", "--user", "--group", "--host", "--prompt",
-            "--chdir",
+            "-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U", "-r", "-t", "--user", "--group", "--host",
+            "--prompt", "--chdir",
         ],
         "env" => &["-u", "-C", "--unset", "--chdir"],
         "nice" => &["-n", "--adjustment"],
@@ -183,17 +217,35 @@ fn wrapper(name: &str) -> Option<Wrapper> {
         "stdbuf" => &["-i", "-o", "-e"],
         "time" => &["-f", "-o"],
         "exec" => &["-a"],
-        "xargs" => &["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E", "--max-args", "--max-procs", "--delimiter", "--arg-file"],
+        "xargs" => &[
+            "-I",
+            "-n",
+            "-P",
+            "-L",
+            "-d",
+            "-a",
+            "-s",
+            "-E",
+            "--max-args",
+            "--max-procs",
+            "--delimiter",
+            "--arg-file",
+        ],
         "parallel" => &["-j", "--jobs", "-a", "-n", "-N"],
         "strace" | "ltrace" => &["-e", "-o", "-p", "-s", "-P"],
         "flock" => &["-w", "-E", "--timeout"],
         "unshare" | "nsenter" => &["-t", "-S", "-G"],
         "systemd-run" => &["-p", "--unit", "-u", "--property"],
-        "chroot" | "taskset" | "chrt" | "nohup" | "setsid" | "command" | "builtin" | "busybox" | "toybox" | "caffeinate"
-        | "unbuffer" | "proxychains" | "proxychains4" | "rlwrap" | "setarch" | "firejail" => &[],
+        "chroot" | "taskset" | "chrt" | "nohup" | "setsid" | "command" | "builtin" | "busybox" | "toybox"
+        | "caffeinate" | "unbuffer" | "proxychains" | "proxychains4" | "rlwrap" | "setarch" | "firejail" => {
+            &[]
+        }
         _ => return None,
     };
-    let before = usize::from(matches!(name, "timeout" | "gtimeout" | "chroot" | "taskset" | "chrt" | "flock" | "setarch"));
+    let before = usize::from(matches!(
+        name,
+        "timeout" | "gtimeout" | "chroot" | "taskset" | "chrt" | "flock" | "setarch"
+    ));
     Some(Wrapper { valued, before })
 }
 
@@ -217,7 +269,10 @@ fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Option<Word>) {
             }
         } else if given.starts_with('-') && given.len() > 1 {
             at += if wrapper.valued.contains(&given) { 2 } else { 1 };
-        } else if given.contains('=') && matches!(name, "env" | "sudo" | "doas") && !given.starts_with(['/', '.']) {
+        } else if given.contains('=')
+            && matches!(name, "env" | "sudo" | "doas")
+            && !given.starts_with(['/', '.'])
+        {
             at += 1;
         } else if before > 0 {
             before -= 1;
@@ -230,7 +285,7 @@ fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Option<Word>) {
 }
 
 /// The text after a shell's `-c`, however its options are put together.
-fn shell_text(rest: &[Word]) -> Option<&Word> {
+pub(crate) fn shell_text(rest: &[Word]) -> Option<&Word> {
     let mut wanted = false;
     let mut at = 0;
     while let Some(word) = rest.get(at) {
@@ -300,13 +355,19 @@ fn in_container(rest: &[Word]) -> &[Word] {
 fn git(rest: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
     let texts: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
     let after = |name: &str| texts.iter().position(|text| *text == name).map(|at| at + 1);
-    if texts.contains(&"submodule") && let Some(at) = after("foreach") {
+    if texts.contains(&"submodule")
+        && let Some(at) = after("foreach")
+    {
         found.push(Run::Text { word: joined(rest.get(at..).unwrap_or_default()), via });
     }
-    if texts.contains(&"bisect") && let Some(at) = after("run") {
+    if texts.contains(&"bisect")
+        && let Some(at) = after("run")
+    {
         follow(rest.get(at..).unwrap_or_default(), via, found, depth + 1);
     }
-    if texts.contains(&"rebase") && let Some(at) = after("--exec").or_else(|| after("-x")) {
+    if texts.contains(&"rebase")
+        && let Some(at) = after("--exec").or_else(|| after("-x"))
+    {
         found.extend(rest.get(at).map(|word| Run::Text { word: word.clone(), via }));
     }
 }

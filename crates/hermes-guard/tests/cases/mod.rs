@@ -1,3 +1,4 @@
+mod command;
 mod injection;
 mod redact;
 mod url;

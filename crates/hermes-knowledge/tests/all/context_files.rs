@@ -81,6 +81,12 @@ fn nothing_above_the_repository_is_read() {
     put(folder.path(), "HERMES.md", "not ours");
     put(folder.path(), "repo/.git/HEAD", "");
     assert_eq!(project_context(&folder.path().join("repo")), None);
+    std::fs::create_dir(folder.path().join("plain")).unwrap();
+    assert_eq!(
+        project_context(&folder.path().join("plain")),
+        None,
+        "nor anything above a folder without one"
+    );
 }
 
 #[test]

@@ -466,7 +466,7 @@ async fn no_key_is_in_any_file_a_failing_turn_writes() {
         let bench =
             Bench::new(Script::new().reply(Reply::fail(503, "busy")).reply(Reply::http(401, body).forever()))
                 .await;
-        let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All };
+        let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All, mask: None };
         let client = bench.client(vec![bench.endpoint(mode, "custom")]).with_dumps(Some(dumps));
         let mut request = bench.request(&format!("my key is {KEY}"));
         request.session = Some("20260305_091507_abcdef".into());
@@ -597,7 +597,7 @@ async fn what_is_written_down_can_be_shown() {
     let shown = Arc::new(std::sync::Mutex::new(Vec::new()));
     let kept = shown.clone();
     let echo = Echo::new(move |text| kept.lock().unwrap().push(text.to_owned()));
-    let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All };
+    let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All, mask: None };
     let client = bench
         .client(vec![bench.endpoint(Mode::Chat, "custom")])
         .with_dumps(Some(dumps))

@@ -11,9 +11,8 @@ use hermes_text::with_commas;
 use hermes_types::{Timestamp, Usage};
 
 use crate::command::chat::span;
-use crate::context::{Context, now};
+use crate::context::{Context, local_time, now};
 use crate::output::Output;
-use crate::wiring::local_time;
 
 const MOST_TOOLS: usize = 15;
 const MOST_HOURS: usize = 5;

@@ -9,7 +9,7 @@ use hermes_types::{SessionId, SessionKind};
 use serde_json::json;
 
 use crate::cli::ChatArguments;
-use crate::context::Context;
+use crate::context::{Context, local_time};
 use crate::output::Output;
 use crate::wiring;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let wired = wiring::wire(arguments, platform, context, output)?;
     let agent = &wired.agent;
-    let session = SessionId::generate(SessionKind::Local, wiring::local_time(agent.clock.now()));
+    let session = SessionId::generate(SessionKind::Local, local_time(agent.clock.now()));
     let layers = agent.prompt_layers(&session);
     let tools: Vec<(String, usize, u64)> = agent
         .tools

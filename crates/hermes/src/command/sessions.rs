@@ -7,20 +7,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use chrono::{DateTime, Local};
 use hermes_store::{Error, Removed, SearchScope, SessionFilter, SessionSummary, Store};
 use hermes_text::{SearchQuery, Title, ellipsize, head};
 use hermes_types::{SessionId, Timestamp};
 
 use crate::cli::{ChatArguments, SessionsCommand};
 use crate::command;
-use crate::context::{Context, now};
+use crate::context::{Context, local_time, now};
 use crate::output::{Answer, Output};
 
 /// The sources a summary always names, in this order.
 const SOURCES: [&str; 5] = ["cli", "telegram", "discord", "whatsapp", "slack"];
 
 pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+    // Dates are shown in the zone the user chose.
+    let _ = context.config(output);
     let store = context.store(output)?;
     match command {
         SessionsCommand::List { source, limit } => {
@@ -168,9 +169,8 @@ fn ago(then: Timestamp, now: Timestamp) -> String {
 }
 
 fn day(at: Timestamp) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
-    let utc = DateTime::from_timestamp(at.seconds() as i64, 0).unwrap_or_default();
-    utc.with_timezone(&Local).format("%Y-%m-%d").to_string()
+    let local = local_time(at);
+    format!("{:04}-{:02}-{:02}", local.year, local.month, local.day)
 }
 
 fn search(store: &Store, words: &str, limit: usize, output: &Output) -> Result<()> {

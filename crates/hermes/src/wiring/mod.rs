@@ -1,29 +1,29 @@
 //! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
 
+mod hands;
 mod model;
 mod tools;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use chrono::{DateTime, Datelike, Local, TimeZone, Timelike};
-use chrono_tz::Tz;
 use hermes_agent::{
     Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
     PromptSource, SessionIdLine,
 };
-use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, SecuritySettings};
+use hermes_config::settings::{
+    AgentSettings, CompressionSettings, MemorySettings, SecuritySettings, TerminalSettings,
+};
 use hermes_config::yaml::Value;
-use hermes_config::{Config, Surface, precedence, user_home};
+use hermes_config::{Config, Surface, expand_tilde, precedence, user_home};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
 use hermes_task::SystemClock;
 use hermes_tools::{Checkpoints, Registry};
-use hermes_types::{CivilTime, Clock, Effort, Message, SpendingCap, Timestamp};
+use hermes_types::{Clock, Effort, Message, SpendingCap};
 
 use crate::cli::ChatArguments;
-use crate::context::Context;
-use crate::log;
+use crate::context::{Context, local_time};
 use crate::output::Output;
 
 use model::Models;
@@ -58,12 +58,8 @@ pub(crate) fn wire(
 ) -> Result<Wired> {
     let config = context.config(output);
     let store = context.store(output)?;
-    let masked = SecuritySettings::resolve(&config, &context.env).redact_secrets;
-    let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
-    log::start(&context.home.join("logs"), secrets);
-    choose_zone(precedence::timezone(&config, &context.env));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let folder = std::env::current_dir().context("the working folder is gone")?;
+    let folder = working_folder(context, &config)?;
     let models = model::choose(arguments, context, config.clone(), &clock, &store)?;
     let (main, side) = models.for_turn();
     let remembering = remembering(arguments, context, &config);
@@ -85,6 +81,7 @@ pub(crate) fn wire(
     let prompt = prompt_source(arguments, platform, folder, context, &config, &remembering, &models, &chosen);
     let agent_settings = AgentSettings::resolve(&config, &context.env, Surface::Cli);
     let mut agent = Agent::new(main, models.name.clone(), store, clock, prompt);
+    agent.base_url.clone_from(&models.base_url);
     agent.tools = chosen.registry.tools().to_vec();
     agent.calendar = Arc::new(local_time);
     agent.limits = limits(arguments, context, &config, models.cap);
@@ -103,6 +100,17 @@ pub(crate) fn wire(
     agent.folders =
         Folders { results: Some(context.home.join("results")), logs: Some(context.home.join("sessions")) };
     Ok(Wired { agent, models, config, checkpoints, all_tools: chosen.all, unknown_toolsets: chosen.unknown })
+}
+
+/// Where the tools work: `terminal.cwd` where it names a folder of this machine, else where the program was started.
+fn working_folder(context: &Context, config: &Config) -> Result<PathBuf> {
+    let settings = TerminalSettings::resolve(config, &context.env);
+    let named = settings.cwd.filter(|_| settings.backend == "local");
+    let named = named.and_then(|cwd| expand_tilde(&cwd, &context.env).ok()).filter(|path| path.is_dir());
+    match named {
+        Some(folder) => Ok(folder),
+        None => std::env::current_dir().context("the working folder is gone"),
+    }
 }
 
 /// What the agent remembers, as far as it is turned on.
@@ -224,40 +232,5 @@ fn prefill(context: &Context, config: &Config, output: &Output) -> Vec<Message> 
             output.notice(&format!("note: {} is not used as prefill: {error}", path.display()));
             Vec::new()
         }
-    }
-}
-
-/// The zone the user chose; the machine's own without one.
-static ZONE: OnceLock<Tz> = OnceLock::new();
-
-/// Takes the configured zone. A name nobody knows is noted, and the machine's own is used.
-fn choose_zone(name: Option<String>) {
-    let Some(name) = name.filter(|name| !name.is_empty()) else { return };
-    match name.parse::<Tz>() {
-        // The first choice of a process stays.
-        Ok(zone) => drop(ZONE.set(zone)),
-        Err(_) => tracing::warn!("the time zone {name} is not known; this machine's own is used"),
-    }
-}
-
-/// The date where the user is.
-pub(crate) fn local_time(at: Timestamp) -> CivilTime {
-    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
-    let seconds = at.seconds() as i64;
-    let utc = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
-    match ZONE.get() {
-        Some(zone) => civil(&utc.with_timezone(zone)),
-        None => civil(&utc.with_timezone(&Local)),
-    }
-}
-
-fn civil<T: TimeZone>(local: &DateTime<T>) -> CivilTime {
-    CivilTime {
-        year: local.year(),
-        month: local.month(),
-        day: local.day(),
-        hour: local.hour(),
-        minute: local.minute(),
-        second: local.second(),
     }
 }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use hermes_config::settings::BudgetSettings;
+use hermes_config::settings::{BudgetSettings, SecuritySettings};
 use hermes_config::{Config, Env, Surface};
+use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_model::client::{
     Account, Budget, BudgetedModel, Dumps, Echo, Extent, Learning, ModelClient, Persistence,
 };
@@ -20,7 +21,7 @@ use hermes_store::{Span, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
 use crate::cli::ChatArguments;
-use crate::context::Context;
+use crate::context::{Context, local_time};
 use crate::output::Output;
 
 /// The models of a run. Each turn gets them with a budget of its own.
@@ -28,6 +29,7 @@ pub(crate) struct Models {
     main: Arc<dyn Model>,
     pub(crate) name: String,
     pub(crate) provider: String,
+    pub(crate) base_url: String,
     /// Who does side tasks, when not the main one.
     side: Option<SideModel>,
     pub(crate) cap: SpendingCap,
@@ -74,7 +76,7 @@ pub(crate) fn choose(
         Resolved::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
             let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
-            return Ok(Models { main, name, provider, side: None, cap, day });
+            return Ok(Models { main, name, provider, base_url: String::new(), side: None, cap, day });
         }
         Resolved::Target(target) => target,
     };
@@ -93,10 +95,13 @@ pub(crate) fn choose(
         .with_echo(echo.then(|| Echo::new(|text| Output::new().line(text))));
     let all = context.env.bool("HERMES_DUMP_REQUESTS").unwrap_or(false);
     let extent = if all { Extent::All } else { Extent::Failures };
-    let dumps = Dumps { folder: context.home.join("sessions"), extent };
+    let masked = SecuritySettings::resolve(&facts.config, &context.env).redact_secrets;
+    let mask = masked.then_some(without_secrets as fn(&str) -> String);
+    let dumps = Dumps { folder: context.home.join("sessions"), extent, mask };
     let main: Arc<dyn Model> = Arc::new(client.with_dumps(Some(dumps)));
     let side = side(&facts, &target, &net, &means, clock);
-    Ok(Models { main, name: target.model.clone(), provider: target.provider().to_owned(), side, cap, day })
+    let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
+    Ok(Models { main, name: target.model.clone(), provider, base_url, side, cap, day })
 }
 
 /// Who does side tasks; nothing when the main model has to.
@@ -132,9 +137,15 @@ fn micro_usd(dollars: f64) -> Option<u64> {
 
 /// The beginning of the day where the user is.
 fn midnight(now: Timestamp) -> Timestamp {
-    let local = super::local_time(now);
+    let local = local_time(now);
     let since = f64::from(local.hour) * 3600.0 + f64::from(local.minute) * 60.0 + f64::from(local.second);
     Timestamp(now.seconds() - since)
+}
+
+/// A dump is made to be shown to somebody.
+fn without_secrets(text: &str) -> String {
+    let what = Redaction { assignments: Assignments::AnyCase, phone_numbers: PhoneNumbers::Keep };
+    redact(text, what).into_owned()
 }
 
 /// How the network is reached.

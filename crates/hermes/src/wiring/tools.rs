@@ -12,9 +12,10 @@ use hermes_tools::{
 };
 use hermes_types::{Clock, SideModel};
 
-use super::{Remembering, local_time};
+use super::Remembering;
+use super::hands::{self, Shared};
 use crate::cli::ChatArguments;
-use crate::context::Context;
+use crate::context::{Context, local_time};
 
 /// What the tools are made for.
 pub(crate) struct Wish<'a> {
@@ -54,6 +55,15 @@ fn all(
     let files = Files::new(guard, file_options(context, config, &wish.user_home))
         .with_checkpoints(wish.checkpoints.clone());
     let mut registry = Registry::file_tools(&files);
+    let shared = Shared {
+        arguments: wish.arguments,
+        user_home: wish.user_home.clone(),
+        folders: files.folders().clone(),
+        secrets: secrets(context, config),
+        checkpoints: wish.checkpoints.clone(),
+        clock: clock.clone(),
+    };
+    hands::register(&mut registry, shared, context, config);
     registry.register("todo", Arc::new(Todo::new()), None);
     if wish.remembering.notes.is_some() || wish.remembering.profile.is_some() {
         let memory = MemoryTool::new(wish.remembering.notes.clone(), wish.remembering.profile.clone());
@@ -87,8 +97,6 @@ fn selection(arguments: &ChatArguments, platform: &str, config: &Config) -> Sele
 
 fn file_options(context: &Context, config: &Config, user_home: &Path) -> FileOptions {
     let usual = FileOptions::default();
-    let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
-    let secrets = if masked { Secrets::Mask } else { Secrets::Show };
     let read_chars = config
         .int("file_read_max_chars")
         .and_then(|chars| usize::try_from(chars).ok())
@@ -99,7 +107,7 @@ fn file_options(context: &Context, config: &Config, user_home: &Path) -> FileOpt
         .get("HERMES_WRITE_SAFE_ROOT")
         .map(|roots| FileOptions::roots(roots, user_home))
         .unwrap_or_default();
-    FileOptions { secrets, read_chars, write_roots, ..usual }
+    FileOptions { secrets: secrets(context, config), read_chars, write_roots, ..usual }
 }
 
 pub(crate) fn checkpoints(
@@ -112,4 +120,10 @@ pub(crate) fn checkpoints(
     let settings = CheckpointSettings::from_config(config);
     (settings.enabled || arguments.checkpoints)
         .then(|| Arc::new(Checkpoints::new(&context.home, user_home, clock.clone(), settings.max_snapshots)))
+}
+
+/// Whether secrets are masked before a model sees them.
+fn secrets(context: &Context, config: &Config) -> Secrets {
+    let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
+    if masked { Secrets::Mask } else { Secrets::Show }
 }

@@ -22,7 +22,7 @@ fn with_nothing_configured_the_offline_model_uses_real_tools() {
     assert!(seen.contains("     1|first line") && seen.contains("notes.txt:2: TODO: second"), "{seen}");
     assert!(seen.contains("offline model"), "{seen}");
     let seen = run_in(folder.path(), home.path(), &["chat", "-q", "list the files here and read notes.txt"]);
-    assert!(seen.contains("┊ 🔎 grep") && seen.contains("     1|first line"), "{seen}");
+    assert!(seen.contains("┊ 💻 $") && seen.contains("     1|first line"), "{seen}");
     assert!(hermes(&home, &["model"]).contains("offline"));
     assert!(hermes(&home, &["sessions", "stats"]).contains("Total sessions: 2\nTotal messages: 12"));
 }

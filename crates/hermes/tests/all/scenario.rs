@@ -12,10 +12,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;
 
+/// Scenarios of a file that are played at once.
+const AT_ONCE: usize = 4;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
-    scenario: String,
+    /// What must be true, in one sentence.
+    #[serde(rename = "scenario")]
+    sentence: String,
     /// Which rule it is about, for the reader.
     #[serde(default)]
     rule: String,
@@ -132,20 +137,26 @@ pub(crate) fn play_file(name: &str) {
     let scenarios: Vec<Scenario> =
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert!(!scenarios.is_empty(), "{name} holds no scenario");
-    let mut failed = String::new();
-    for scenario in &scenarios {
-        let complaints = play(scenario);
-        if !complaints.is_empty() {
-            let _ = writeln!(
-                failed,
-                "\n=== {} ({})\n{}",
-                scenario.scenario,
-                scenario.rule,
-                complaints.join("\n")
-            );
-        }
-    }
+    let scenarios = &scenarios;
+    // Most of the time goes into waiting for the disk, so several are played at once.
+    let failed: String = std::thread::scope(|scope| {
+        let players: Vec<_> = (0..AT_ONCE)
+            .map(|first| {
+                scope.spawn(move || scenarios.iter().skip(first).step_by(AT_ONCE).map(report).collect())
+            })
+            .collect();
+        players.into_iter().map(|player| player.join().unwrap()).collect::<Vec<String>>().concat()
+    });
     assert!(failed.is_empty(), "{failed}");
+}
+
+/// What was wrong with a scenario; nothing when all was well.
+fn report(scenario: &Scenario) -> String {
+    let complaints = play(scenario);
+    if complaints.is_empty() {
+        return String::new();
+    }
+    format!("\n=== {} ({})\n{}\n", scenario.sentence, scenario.rule, complaints.join("\n"))
 }
 
 fn play(scenario: &Scenario) -> Vec<String> {
@@ -157,7 +168,11 @@ fn play(scenario: &Scenario) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut begun = false;
     for (at, step) in scenario.steps.iter().enumerate() {
-        put(home.path(), &step.home);
+        for (name, text) in &step.home {
+            let mut names = [name.clone()];
+            fill_in(&mut names, folder.path(), home.path());
+            put_file(&home.path().join(&names[0]), text);
+        }
         put(folder.path(), &step.folder);
         let mut arguments = arguments(step, begun);
         fill_in(&mut arguments, folder.path(), home.path());
@@ -201,10 +216,13 @@ fn merge(into: &mut Value, from: &Value) {
 
 fn put(folder: &Path, files: &BTreeMap<String, Text>) {
     for (name, text) in files {
-        let path = folder.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text.whole()).unwrap();
+        put_file(&folder.join(name), text);
     }
+}
+
+fn put_file(path: &Path, text: &Text) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text.whole()).unwrap();
 }
 
 fn arguments(step: &Step, begun: bool) -> Vec<String> {

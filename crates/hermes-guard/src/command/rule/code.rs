@@ -9,24 +9,108 @@ const KEY: &str = "script execution via -e/-c flag";
 
 /// Parts of code that reach beyond computing and printing.
 const SUSPICIOUS: &[&str] = &[
-    "remove(", "rmtree", "unlink", "rmdir", "removedirs", "os.system", "subprocess", "popen", "exec(", "execv", "execfile",
-    "execsync", "spawn", "eval(", "compile(", "getattr(", "setattr(", "ctypes", "socket", "urllib", "requests", "httpx",
-    "aiohttp", "urlopen", "fetch(", "http.get", "https.get", "net/http", "lwp", "io::socket", "child_process", "fs.",
-    "node:fs", "'fs'", "\"fs\"", "fileutils", "file.delete", "file.write", "system(", "system ", "qx", "`", "base64", "b64decode",
-    "codecs", "marshal", "pickle", "shutil", "write_text", "write_bytes", ".write(", "open(", "chmod", "chown", "kill(",
-    "os.environ", "process.env", "%env", "$env{", "env[", "getpass", "keyring", "os.fork", "fork", "decode(", "fromhex",
-    "chr(", "fromcharcode", "buffer.from", "atob", "require(", "smtplib", "ftplib", "paramiko", "pty", "truncate", "rename(",
-    "drop table", "drop database",
+    "remove(",
+    "rmtree",
+    "unlink",
+    "rmdir",
+    "removedirs",
+    "os.system",
+    "subprocess",
+    "popen",
+    "exec(",
+    "execv",
+    "execfile",
+    "execsync",
+    "spawn",
+    "eval(",
+    "compile(",
+    "getattr(",
+    "setattr(",
+    "ctypes",
+    "socket",
+    "urllib",
+    "requests",
+    "httpx",
+    "aiohttp",
+    "urlopen",
+    "fetch(",
+    "http.get",
+    "https.get",
+    "net/http",
+    "lwp",
+    "io::socket",
+    "child_process",
+    "fs.",
+    "node:fs",
+    "'fs'",
+    "\"fs\"",
+    "fileutils",
+    "file.delete",
+    "file.write",
+    "system(",
+    "system ",
+    "qx",
+    "`",
+    "base64",
+    "b64decode",
+    "codecs",
+    "marshal",
+    "pickle",
+    "shutil",
+    "write_text",
+    "write_bytes",
+    ".write(",
+    "open(",
+    "chmod",
+    "chown",
+    "kill(",
+    "os.environ",
+    "process.env",
+    "%env",
+    "$env{",
+    "env[",
+    "getpass",
+    "keyring",
+    "os.fork",
+    "fork",
+    "decode(",
+    "fromhex",
+    "chr(",
+    "fromcharcode",
+    "buffer.from",
+    "atob",
+    "require(",
+    "smtplib",
+    "ftplib",
+    "paramiko",
+    "pty",
+    "truncate",
+    "rename(",
+    "drop table",
+    "drop database",
 ];
 
 /// Names with two underscores that only tell something.
-const TELLING: &[&str] = &["__version__", "__file__", "__name__", "__doc__", "__path__", "__main__", "__all__", "__len__"];
+const TELLING: &[&str] =
+    &["__version__", "__file__", "__name__", "__doc__", "__path__", "__main__", "__all__", "__len__"];
 
 pub(in crate::command) fn is_interpreter(name: &str) -> bool {
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     matches!(
         base,
-        "python" | "pypy" | "perl" | "ruby" | "node" | "nodejs" | "deno" | "bun" | "php" | "lua" | "luajit" | "osascript" | "rscript"
+        "python"
+            | "pypy"
+            | "perl"
+            | "ruby"
+            | "node"
+            | "nodejs"
+            | "deno"
+            | "bun"
+            | "php"
+            | "lua"
+            | "luajit"
+            | "osascript"
+            | "rscript"
     )
 }
 
@@ -41,10 +125,14 @@ pub(in crate::command) fn suspicious(code: &str) -> bool {
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     if matches!(argv.name.as_str(), "awk" | "gawk" | "mawk") {
-        let runs = argv.texts().any(|text| text.contains("system(") || text.contains("| \"sh\"") || text.contains("|&"));
+        let runs = argv
+            .texts()
+            .any(|text| text.contains("system(") || text.contains("| \"sh\"") || text.contains("|&"));
         return runs.then_some(Ask(KEY));
     }
-    if argv.name == "tar" && argv.texts().any(|text| text.contains("checkpoint-action=exec") || text.contains("to-command")) {
+    if argv.name == "tar"
+        && argv.texts().any(|text| text.contains("checkpoint-action=exec") || text.contains("to-command"))
+    {
         return Some(Ask(KEY));
     }
     if !is_interpreter(&argv.name) {

@@ -14,17 +14,23 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "truncate" if argv.plain().any(|path| path.starts_with('/') && !is_temporary(path)) => {
             Some(Ask("destroy file contents"))
         }
-        "rsync" if argv.texts().any(|text| text.starts_with("--delete")) => {
-            argv.plain().last().filter(|target| is_vital(target)).map(|_| Deny("delete the system or a home folder"))
-        }
+        "rsync" if argv.texts().any(|text| text.starts_with("--delete")) => argv
+            .plain()
+            .last()
+            .filter(|target| is_vital(target))
+            .map(|_| Deny("delete the system or a home folder")),
         // A name only the shell knows, with the options of a recursive delete.
-        name if name.starts_with('$') && argv.texts().any(|text| matches!(text, "-rf" | "-fr" | "-Rf" | "-fR")) => {
+        name if name.starts_with('$')
+            && argv.texts().any(|text| matches!(text, "-rf" | "-fr" | "-Rf" | "-fR")) =>
+        {
             Some(Ask("recursive delete"))
         }
         "del" | "erase" | "rd" | "remove-item" | "ri" => Some(Ask("delete (Windows)")),
         "cmd" if argv.texts().any(|text| text.eq_ignore_ascii_case("/c")) => {
             let deletes = |text: &str| {
-                text.split_whitespace().any(|word| matches!(word.to_lowercase().as_str(), "del" | "rd" | "rmdir" | "erase" | "format"))
+                text.split_whitespace().any(|word| {
+                    matches!(word.to_lowercase().as_str(), "del" | "rd" | "rmdir" | "erase" | "format")
+                })
             };
             argv.texts().any(deletes).then_some(Ask("delete (Windows)"))
         }
@@ -38,7 +44,7 @@ fn rm(argv: &Argv<'_>) -> Option<Finding> {
     }
     let long = argv.has_long("--recursive");
     let recursive = long || argv.has_letter('r') || argv.has_letter('R');
-    if recursive && argv.via != Via::Elsewhere {
+    if recursive {
         let vital = argv.plain().any(is_vital);
         if vital || argv.has("--no-preserve-root") {
             return Some(Deny("delete the system or a home folder"));

@@ -12,6 +12,7 @@ mod system;
 mod write;
 
 pub(super) use code::{is_interpreter, suspicious};
+pub(super) use hermes::{OUTSIDE, runs_gateway};
 pub(super) use sql::is_client as is_sql_client;
 pub(super) use sql::{find as find_sql, only_talks};
 pub(super) use write::redirected;

@@ -26,10 +26,13 @@ fn kill(argv: &Argv<'_>) -> Option<Finding> {
     let found = argv.args.iter().any(|word| {
         word.inner.iter().any(|inner| {
             let stages = inner.script.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
-            stages.flat_map(|stage| stage.words.first()).any(|word| matches!(word.text.as_str(), "pgrep" | "pidof" | "lsof"))
+            stages
+                .filter_map(|stage| stage.words.first())
+                .any(|word| matches!(word.text.as_str(), "pgrep" | "pidof" | "lsof"))
         })
     });
-    (found && argv.via == Via::Directly || argv.via == Via::Xargs).then_some(Ask("kill processes found by name"))
+    (found && argv.via == Via::Directly || argv.via == Via::Xargs)
+        .then_some(Ask("kill processes found by name"))
 }
 
 fn by_name(argv: &Argv<'_>) -> Option<Finding> {
@@ -43,12 +46,15 @@ fn by_name(argv: &Argv<'_>) -> Option<Finding> {
     let mut texts = argv.texts().peekable();
     while let Some(text) = texts.next() {
         let next = texts.peek().copied().unwrap_or_default();
-        let force = matches!(text, "-9" | "-KILL" | "-SIGKILL" | "--signal=9" | "--signal=KILL" | "--signal=SIGKILL")
-            || matches!(text, "-s" | "--signal") && matches!(next, "9" | "KILL" | "SIGKILL")
-            || argv.name == "killall" && matches!(text, "-r" | "--regexp");
+        let force =
+            matches!(text, "-9" | "-KILL" | "-SIGKILL" | "--signal=9" | "--signal=KILL" | "--signal=SIGKILL")
+                || matches!(text, "-s" | "--signal") && matches!(next, "9" | "KILL" | "SIGKILL")
+                || argv.name == "killall" && matches!(text, "-r" | "--regexp");
         if force {
             return Some(Ask("force kill processes"));
         }
     }
-    (argv.has("-u") || argv.has("--user")).then_some(Ask("force kill processes"))
+    // All of a user's processes, if nothing else picks among them.
+    let all = (argv.has("-u") || argv.has("--user")) && argv.plain().count() <= 1;
+    all.then_some(Ask("force kill processes"))
 }

@@ -13,7 +13,8 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "kubectl" if argv.word(0) == "delete" => Some(Ask(REMOTE)),
         "terraform" | "tofu" | "pulumi" if argv.word(0) == "destroy" => Some(Ask(REMOTE)),
         "aws" => {
-            let s3 = argv.word(0) == "s3" && (argv.word(1) == "rb" || argv.word(1) == "rm" && argv.has("--recursive"));
+            let s3 = argv.word(0) == "s3"
+                && (argv.word(1) == "rb" || argv.word(1) == "rm" && argv.has("--recursive"));
             let ends = ["delete-", "terminate-"].iter().any(|verb| argv.word(1).starts_with(verb));
             (s3 || ends).then_some(Ask(REMOTE))
         }
@@ -23,7 +24,9 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         }
         "gh" if argv.word(1) == "delete" => Some(Ask(REMOTE)),
         "dropdb" => Some(Ask("SQL DROP")),
-        "redis-cli" if argv.texts().any(|text| matches!(text.to_lowercase().as_str(), "flushall" | "flushdb")) => {
+        "redis-cli"
+            if argv.texts().any(|text| matches!(text.to_lowercase().as_str(), "flushall" | "flushdb")) =>
+        {
             Some(Ask(REMOTE))
         }
         _ => None,
@@ -43,12 +46,20 @@ fn git(argv: &Argv<'_>) -> Option<Finding> {
         }
     };
     let rest: Vec<&str> = rest.take_while(|text| *text != "--").collect();
-    let letter = |letter: char| rest.iter().any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains(letter));
+    let letter = |letter: char| {
+        rest.iter().any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains(letter))
+    };
     let has = |name: &str| rest.contains(&name);
     let found = match verb {
         "reset" => has("--hard"),
-        "push" => has("--force") || letter('f') || has("--mirror") || has("--delete") || letter('d')
-            || rest.iter().skip(1).any(|text| text.starts_with('+')),
+        "push" => {
+            has("--force")
+                || letter('f')
+                || has("--mirror")
+                || has("--delete")
+                || letter('d')
+                || rest.iter().skip(1).any(|text| text.starts_with('+'))
+        }
         "clean" => (letter('f') || has("--force")) && !(letter('n') || has("--dry-run")),
         "branch" => letter('D') || has("--delete") && has("--force"),
         "stash" => matches!(rest.first(), Some(&("clear" | "drop"))),
@@ -56,7 +67,7 @@ fn git(argv: &Argv<'_>) -> Option<Finding> {
         "reflog" => rest.first() == Some(&"expire"),
         _ => false,
     };
-    found.then(|| match verb {
+    found.then_some(match verb {
         "reset" => Ask("git reset --hard"),
         "push" => Ask("git push --force"),
         "clean" => Ask("git clean -f"),
@@ -74,7 +85,9 @@ fn docker(argv: &Argv<'_>) -> Option<Finding> {
     };
     match (first, second) {
         ("restart" | "stop" | "kill", _) => Some(Ask("docker restart/stop/kill")),
-        ("rm", _) if argv.has_letter('f') || argv.has_long("--force") => Some(Ask("docker restart/stop/kill")),
+        ("rm", _) if argv.has_letter('f') || argv.has_long("--force") => {
+            Some(Ask("docker restart/stop/kill"))
+        }
         ("system" | "volume" | "image" | "builder", "prune") | ("volume", "rm") | ("prune", _) => {
             Some(Ask("delete docker data"))
         }
@@ -83,5 +96,6 @@ fn docker(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 fn compose(verb: &str) -> Option<Finding> {
-    matches!(verb, "restart" | "stop" | "kill" | "down" | "rm").then_some(Ask("docker compose restart/stop/kill/down"))
+    matches!(verb, "restart" | "stop" | "kill" | "down" | "rm")
+        .then_some(Ask("docker compose restart/stop/kill/down"))
 }

@@ -6,8 +6,10 @@ use regex::Regex;
 
 use super::Finding::{self, Ask};
 use crate::command::argv::Argv;
+use crate::command::unwrap::passes_on;
 
-static DROP: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?is)\bDROP\s+(TABLE|DATABASE|SCHEMA)\b").ok());
+static DROP: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?is)\bDROP\s+(TABLE|DATABASE|SCHEMA)\b").ok());
 static DELETE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?is)\bDELETE\s+FROM\b([^;]*)").ok());
 static WHERE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?is)\bWHERE\b").ok());
 static TRUNCATE: LazyLock<Option<Regex>> =
@@ -15,11 +17,77 @@ static TRUNCATE: LazyLock<Option<Regex>> =
 
 /// Programs that only read, search or show their words.
 const TALKERS: &[&str] = &[
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "git", "gh", "glab", "sed", "awk", "gawk", "mawk", "cat",
-    "bat", "less", "more", "head", "tail", "ls", "find", "fd", "jq", "yq", "cut", "sort", "uniq", "wc", "diff", "test", "[",
-    "[[", "export", "man", "which", "type", "for", "touch", "mkdir", "cp", "mv", "rm", "tee", "code", "vim", "nano", "open",
-    "notify-send", "say", "logger", "read", "true", "false", ":", "cargo", "pytest", "jest", "ctest", "pre-commit", "hermes",
-    "curl", "wget", "http", "python", "python3", "node", "perl", "ruby", "case",
+    "echo",
+    "printf",
+    "grep",
+    "egrep",
+    "fgrep",
+    "rg",
+    "ag",
+    "ack",
+    "git",
+    "gh",
+    "glab",
+    "sed",
+    "awk",
+    "gawk",
+    "mawk",
+    "cat",
+    "bat",
+    "less",
+    "more",
+    "head",
+    "tail",
+    "ls",
+    "find",
+    "fd",
+    "jq",
+    "yq",
+    "cut",
+    "sort",
+    "uniq",
+    "wc",
+    "diff",
+    "test",
+    "[",
+    "[[",
+    "export",
+    "man",
+    "which",
+    "type",
+    "for",
+    "touch",
+    "mkdir",
+    "cp",
+    "mv",
+    "rm",
+    "tee",
+    "code",
+    "vim",
+    "nano",
+    "open",
+    "notify-send",
+    "say",
+    "logger",
+    "read",
+    "true",
+    "false",
+    ":",
+    "cargo",
+    "pytest",
+    "jest",
+    "ctest",
+    "pre-commit",
+    "hermes",
+    "curl",
+    "wget",
+    "http",
+    "python",
+    "python3",
+    "node",
+    "perl",
+    "ruby",
+    "case",
 ];
 
 pub(in crate::command) fn only_talks(name: &str) -> bool {
@@ -29,14 +97,33 @@ pub(in crate::command) fn only_talks(name: &str) -> bool {
 pub(in crate::command) fn is_client(name: &str) -> bool {
     matches!(
         name,
-        "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlite" | "duckdb" | "clickhouse-client" | "clickhouse" | "sqlcmd" | "sqlplus"
-            | "cqlsh" | "bq" | "snowsql" | "usql" | "pgcli" | "mycli" | "mssql-cli" | "cockroach" | "turso" | "litecli"
+        "psql"
+            | "mysql"
+            | "mariadb"
+            | "sqlite3"
+            | "sqlite"
+            | "duckdb"
+            | "clickhouse-client"
+            | "clickhouse"
+            | "sqlcmd"
+            | "sqlplus"
+            | "cqlsh"
+            | "bq"
+            | "snowsql"
+            | "usql"
+            | "pgcli"
+            | "mycli"
+            | "mssql-cli"
+            | "cockroach"
+            | "turso"
+            | "litecli"
     )
 }
 
 /// The worst a text would do.
 pub(in crate::command) fn find(text: &str) -> Option<Finding> {
-    let matches = |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
+    let matches =
+        |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
     if matches(&DROP) {
         return Some(Ask("SQL DROP"));
     }
@@ -54,7 +141,8 @@ pub(in crate::command) fn find(text: &str) -> Option<Finding> {
 
 /// A program we do not know may be one that talks to a database.
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
-    if only_talks(&argv.name) {
+    // What only runs another program is judged by that program.
+    if only_talks(&argv.name) || passes_on(&argv.name) {
         return None;
     }
     let mut joined = argv.texts().collect::<Vec<_>>().join("\n");

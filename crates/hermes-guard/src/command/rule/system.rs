@@ -7,7 +7,6 @@ use crate::command::unwrap::Via;
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     let name = argv.name.as_str();
-    let elsewhere = argv.via == Via::Elsewhere;
     match name {
         "chmod" => chmod(argv),
         "chown" | "chgrp" => chown(argv),
@@ -18,29 +17,36 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
             }
             value("if=").map(|_| Ask("disk copy"))
         }
-        "fdisk" | "sfdisk" | "sgdisk" | "parted" | "wipefs" | "blkdiscard" | "mkswap" | "cryptsetup" | "lvremove"
-        | "vgremove" | "pvremove" | "zpool" | "diskutil"
-            if !argv.asks_for_help() && !argv.texts().any(|text| matches!(text, "-l" | "--list" | "print" | "status" | "list")) =>
+        "fdisk" | "sfdisk" | "sgdisk" | "parted" | "wipefs" | "blkdiscard" | "mkswap" | "cryptsetup"
+        | "lvremove" | "vgremove" | "pvremove" | "zpool" | "diskutil"
+            if !argv.asks_for_help()
+                && !argv
+                    .texts()
+                    .any(|text| matches!(text, "-l" | "--list" | "print" | "status" | "list")) =>
         {
             Some(Ask("change disks or partitions"))
         }
         _ if name == "mkfs" || name.starts_with("mkfs.") || name == "mke2fs" => {
             (!argv.asks_for_help()).then_some(Deny("format filesystem"))
         }
-        "shutdown" | "reboot" | "halt" | "poweroff" if !elsewhere => {
+        "shutdown" | "reboot" | "halt" | "poweroff" => {
             let cancels = argv.has("-c") || argv.asks_for_help();
-            (!cancels).then_some(Deny("shut the machine down"))
+            (!cancels).then_some(shut_down(argv))
         }
-        "init" | "telinit" if !elsewhere && matches!(argv.word(0), "0" | "6") => Some(Deny("shut the machine down")),
+        "init" | "telinit" if matches!(argv.word(0), "0" | "6") => Some(shut_down(argv)),
         "systemctl" => systemctl(argv),
         "service" if matches!(argv.word(1), "stop" | "restart") => Some(Ask("stop/disable system service")),
-        "launchctl" if matches!(argv.word(0), "unload" | "bootout" | "stop" | "remove" | "kickstart" | "disable") => {
+        "launchctl"
+            if matches!(argv.word(0), "unload" | "bootout" | "stop" | "remove" | "kickstart" | "disable") =>
+        {
             Some(Ask("stop/disable system service"))
         }
         "sudo" | "doas" => sudo(argv),
         "crontab" if argv.has("-r") => Some(Ask("delete all cron jobs")),
         "userdel" | "deluser" | "groupdel" => Some(Ask("delete a user")),
-        "iptables" | "ip6tables" | "nft" if argv.has("-F") || argv.has("flush") => Some(Ask("change the firewall")),
+        "iptables" | "ip6tables" | "nft" if argv.has("-F") || argv.has("flush") => {
+            Some(Ask("change the firewall"))
+        }
         "ufw" if matches!(argv.word(0), "disable" | "reset") => Some(Ask("change the firewall")),
         "powershell" | "pwsh" if argv.texts().any(|text| text.to_lowercase().starts_with("-enc")) => {
             Some(Ask("encoded PowerShell command"))
@@ -49,13 +55,20 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     }
 }
 
+/// This machine never; another one if a person agrees.
+fn shut_down(argv: &Argv<'_>) -> Finding {
+    const KEY: &str = "shut the machine down";
+    if argv.via == Via::Elsewhere { Ask(KEY) } else { Deny(KEY) }
+}
+
 fn chmod(argv: &Argv<'_>) -> Option<Finding> {
     let mode = argv.word(0);
     let octal = mode.trim_start_matches('0');
     let all = matches!(octal, "777" | "666")
         || mode.split(',').any(|part| {
             let (who, what) = part.split_once(['+', '=']).unwrap_or_default();
-            what.contains('w') && (who.is_empty() && part.contains('=') || who.contains('o') || who.contains('a'))
+            what.contains('w')
+                && (who.is_empty() && part.contains('=') || who.contains('o') || who.contains('a'))
         });
     let open = all || octal.len() == 4 && octal.ends_with("777");
     if open && argv.has_long("--recursive") {
@@ -65,7 +78,8 @@ fn chmod(argv: &Argv<'_>) -> Option<Finding> {
         return Some(Ask("world-writable permissions"));
     }
     let recursive = argv.has_letter('R') || argv.has_long("--recursive");
-    (recursive && argv.plain().skip(1).any(is_system_folder)).then_some(Ask("change permissions of system folders"))
+    (recursive && argv.plain().skip(1).any(is_system_folder))
+        .then_some(Ask("change permissions of system folders"))
 }
 
 fn chown(argv: &Argv<'_>) -> Option<Finding> {
@@ -77,15 +91,16 @@ fn chown(argv: &Argv<'_>) -> Option<Finding> {
         return Some(Ask("recursive chown to root"));
     }
     let recursive = argv.has_letter('R') || argv.has_long("--recursive");
-    (recursive && argv.plain().skip(1).any(is_system_folder)).then_some(Ask("change permissions of system folders"))
+    (recursive && argv.plain().skip(1).any(is_system_folder))
+        .then_some(Ask("change permissions of system folders"))
 }
 
 fn systemctl(argv: &Argv<'_>) -> Option<Finding> {
     match argv.word(0) {
-        "poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot" if argv.via != Via::Elsewhere => {
-            Some(Deny("shut the machine down"))
+        "poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot" => Some(shut_down(argv)),
+        "stop" | "disable" | "mask" | "restart" | "kill" | "isolate" => {
+            Some(Ask("stop/disable system service"))
         }
-        "stop" | "disable" | "mask" | "restart" | "kill" | "isolate" => Some(Ask("stop/disable system service")),
         _ => None,
     }
 }

@@ -3,28 +3,24 @@
 use super::Finding::{self, Ask, Deny};
 use crate::command::argv::Argv;
 use crate::command::path::{Sensitive, sensitive};
-use crate::command::unwrap::Via;
 
 /// What a redirection into this file means.
 pub(in crate::command) fn redirected(target: &str) -> Option<Finding> {
-    finding(sensitive(target)?, "overwrite system config")
+    sensitive(target).map(finding)
 }
 
-fn finding(place: Sensitive, system: &'static str) -> Option<Finding> {
-    Some(match place {
+fn finding(place: Sensitive) -> Finding {
+    match place {
         Sensitive::BlockDevice => Deny("write to block device"),
-        Sensitive::SystemConfig => Ask(system),
+        Sensitive::SystemConfig => Ask("overwrite system config"),
         Sensitive::SshFolder => Ask("write to the ssh folder"),
         Sensitive::StartupFile => Ask("change a shell start-up file"),
         Sensitive::Credentials => Ask("change a credentials file"),
         Sensitive::HermesFile => Ask("change Hermes' own configuration"),
-    })
+    }
 }
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
-    if argv.via == Via::Elsewhere {
-        return None;
-    }
     let name = argv.name.as_str();
     match name {
         "tee" => argv.plain().find_map(sensitive).map(|place| match place {
@@ -36,24 +32,25 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
             let after_t = argv.texts().skip_while(|text| *text != "-t").nth(1);
             let target = folder.or(after_t).or_else(|| argv.plain().last())?;
             let moved = (name == "mv").then(|| argv.plain().find_map(sensitive)).flatten();
-            finding(sensitive(target).or(moved)?, "overwrite system config")
+            sensitive(target).or(moved).map(finding)
         }
-        "sed" | "perl" | "ruby" | "gawk" if in_place(argv) => {
-            finding(argv.plain().find_map(sensitive)?, "overwrite system config")
-        }
+        "sed" | "perl" | "ruby" | "gawk" if in_place(argv) => argv.plain().find_map(sensitive).map(finding),
         "truncate" | "touch" | "unlink" | "rm" | "vipe" | "sponge" => {
             let place = argv.plain().find_map(sensitive)?;
-            (name != "touch" || place != Sensitive::SystemConfig).then(|| finding(place, "overwrite system config"))?
+            (name != "touch" || place != Sensitive::SystemConfig).then(|| finding(place))
         }
         "curl" | "wget" => {
             let mut texts = argv.texts();
-            let into = texts.find(|text| matches!(*text, "-o" | "-O" | "--output" | "--output-document")).and_then(|_| texts.next());
-            finding(sensitive(into?)?, "overwrite system config")
+            let into = texts
+                .find(|text| matches!(*text, "-o" | "-O" | "--output" | "--output-document"))
+                .and_then(|_| texts.next());
+            sensitive(into?).map(finding)
         }
         "tar" | "unzip" => {
             let mut texts = argv.texts();
-            let into = texts.find(|text| matches!(*text, "-C" | "--directory" | "-d")).and_then(|_| texts.next());
-            finding(sensitive(into?)?, "overwrite system config")
+            let into =
+                texts.find(|text| matches!(*text, "-C" | "--directory" | "-d")).and_then(|_| texts.next());
+            sensitive(into?).map(finding)
         }
         _ => None,
     }
@@ -64,7 +61,8 @@ fn in_place(argv: &Argv<'_>) -> bool {
     argv.has_long("--in-place")
         || argv.texts().take_while(|text| *text != "--").any(|text| {
             text.strip_prefix('-').is_some_and(|letters| {
-                letters.starts_with('i') || letters.len() <= 4 && !letters.starts_with('-') && letters.contains('i')
+                letters.starts_with('i')
+                    || letters.len() <= 4 && !letters.starts_with('-') && letters.contains('i')
             })
         })
 }

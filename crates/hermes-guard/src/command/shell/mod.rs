@@ -16,6 +16,8 @@ pub(crate) struct Script {
     pub(crate) pipelines: Vec<Pipeline>,
     /// Something was nested deeper than is looked into.
     pub(crate) too_deep: bool,
+    /// Names of functions it defines.
+    pub(crate) functions: Vec<String>,
 }
 
 /// Commands that feed each other.
@@ -44,7 +46,10 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty() && self.assignments.is_empty() && self.redirects.is_empty() && self.body.is_none()
+        self.words.is_empty()
+            && self.assignments.is_empty()
+            && self.redirects.is_empty()
+            && self.body.is_none()
     }
 }
 

@@ -17,14 +17,17 @@ const LONGEST_VALUE: usize = 1_000;
 const MOST_VARIABLES: usize = 200;
 
 /// Words that only announce a command.
-const ANNOUNCE: &[&str] =
-    &["if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc", "esac"];
+const ANNOUNCE: &[&str] = &[
+    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc",
+    "esac",
+];
 
 /// Reads a command line.
 pub(crate) fn read(text: &str) -> Script {
     let mut reader = Reader::new(text, HashMap::from([("HOME".to_owned(), "~".to_owned())]), 0);
     let mut script = reader.script(Stop::End);
     script.too_deep |= reader.too_deep;
+    script.functions = reader.functions;
     script
 }
 
@@ -43,6 +46,7 @@ pub(super) struct Reader<'a> {
     pub(super) too_deep: bool,
     /// How many characters expansions may still add: names that stand for each other must not grow without end.
     pub(super) budget: usize,
+    functions: Vec<String>,
     /// Here-documents whose text begins at the next line.
     pending: Vec<Pending>,
     cases: usize,
@@ -72,6 +76,7 @@ impl<'a> Reader<'a> {
             depth,
             too_deep: depth > DEEPEST,
             budget: MOST_EXPANDED,
+            functions: Vec::new(),
             pending: Vec::new(),
             cases: 0,
             pattern_next: false,
@@ -90,6 +95,7 @@ impl<'a> Reader<'a> {
         }
         let mut pipeline = Pipeline::default();
         let mut texts = Vec::new();
+        let mut filled = 0;
         loop {
             let (stage, joint) = self.stage(stop, &mut texts);
             self.learn(&stage);
@@ -106,25 +112,13 @@ impl<'a> Reader<'a> {
             if !pipeline.stages.is_empty() {
                 script.pipelines.push(std::mem::take(&mut pipeline));
             }
-            self.fill(&mut script, &mut texts);
+            if !texts.is_empty() {
+                fill(script.pipelines.get_mut(filled..).unwrap_or_default(), std::mem::take(&mut texts));
+                filled = script.pipelines.len();
+            }
             if matches!(joint, Joint::Close | Joint::End) {
                 self.depth -= 1;
                 return script;
-            }
-        }
-    }
-
-    /// Puts the here-documents just read where they belong: in the order they were announced.
-    fn fill(&mut self, script: &mut Script, texts: &mut Vec<Word>) {
-        if texts.is_empty() {
-            return;
-        }
-        let mut texts = std::mem::take(texts).into_iter();
-        let stages = script.pipelines.iter_mut().flat_map(|pipeline| pipeline.stages.iter_mut());
-        for redirect in stages.flat_map(|stage| stage.redirects.iter_mut()) {
-            if redirect.direction == Direction::Text && redirect.target.text == WAITING {
-                let Some(text) = texts.next() else { return };
-                redirect.target = text;
             }
         }
     }
@@ -195,7 +189,7 @@ impl<'a> Reader<'a> {
             if ahead.next_if_eq(&')').is_some() {
                 // `name()`: what follows is the function's body.
                 self.rest = ahead;
-                stage.words.clear();
+                self.functions.extend(stage.words.drain(..).next_back().map(|word| word.text));
                 return;
             }
         }
@@ -256,7 +250,8 @@ impl<'a> Reader<'a> {
                 continue;
             }
             // `2>file`: the number belongs to the redirection.
-            let is_number = word.known && !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
+            let is_number =
+                word.known && !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
             if is_number && unquoted && matches!(self.rest.peek(), Some('<' | '>')) {
                 continue;
             }
@@ -274,7 +269,8 @@ impl<'a> Reader<'a> {
             "case" => {
                 loop {
                     self.skip_blanks();
-                    if matches!(self.rest.peek(), None | Some('\n' | ';' | ')' | '(' | '|' | '&' | '<' | '>')) {
+                    if matches!(self.rest.peek(), None | Some('\n' | ';' | ')' | '(' | '|' | '&' | '<' | '>'))
+                    {
                         return true;
                     }
                     let words = self.word();
@@ -294,7 +290,8 @@ impl<'a> Reader<'a> {
             }
             "function" => {
                 self.skip_blanks();
-                self.word();
+                let name = self.word();
+                self.functions.extend(name.into_iter().map(|word| word.text));
                 self.skip_blanks();
                 if self.rest.next_if_eq(&'(').is_some() {
                     self.rest.next_if_eq(&')');
@@ -368,11 +365,7 @@ impl<'a> Reader<'a> {
                 self.rest.next();
                 Direction::Descriptor
             }
-            ('<', Some('>')) => {
-                self.rest.next();
-                Direction::Out
-            }
-            ('>', Some('>' | '|')) => {
+            ('<', Some('>')) | ('>', Some('>' | '|')) => {
                 self.rest.next();
                 Direction::Out
             }
@@ -487,10 +480,25 @@ impl<'a> Reader<'a> {
 /// Stands for a here-document whose text has not been reached. No command can contain it: NULs are removed before.
 const WAITING: &str = "\0";
 
+/// Puts the here-documents just read where they belong: in the order they were announced.
+fn fill(pipelines: &mut [Pipeline], texts: Vec<Word>) {
+    let mut texts = texts.into_iter();
+    let stages = pipelines.iter_mut().flat_map(|pipeline| pipeline.stages.iter_mut());
+    for redirect in stages.flat_map(|stage| stage.redirects.iter_mut()) {
+        if redirect.direction == Direction::Text && redirect.target.text == WAITING {
+            let Some(text) = texts.next() else { return };
+            redirect.target = text;
+        }
+    }
+}
+
 fn is_assignment(text: &str) -> bool {
     let Some((name, _)) = text.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);
     let name = name.split_once('[').map_or(name, |(name, _)| name);
     !name.is_empty()
-        && name.chars().enumerate().all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit())
+        && name
+            .chars()
+            .enumerate()
+            .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit())
 }

@@ -128,7 +128,11 @@ impl Reader<'_> {
 
     /// The text of a here-document, in which only expansions have a meaning.
     pub(super) fn expanded(&mut self, text: &str) -> Word {
-        let mut reader = Reader::new(text, self.variables.clone(), self.depth);
+        let mut reader = Reader::new(text, self.variables.clone(), self.depth + 1);
+        if reader.too_deep {
+            self.too_deep = true;
+            return Word { text: text.to_owned(), known: false, inner: Vec::new() };
+        }
         reader.budget = self.budget;
         let mut builder = Builder::new();
         while let Some(&c) = reader.rest.peek() {
@@ -235,7 +239,8 @@ impl Reader<'_> {
         if operation.is_empty() || name == "IFS" || name == "HOME" {
             return self.value(builder, &name, around);
         }
-        if let Some(value) = self.variables.get(&name).cloned().filter(|_| operation.starts_with([':', '-'])) {
+        if let Some(value) = self.variables.get(&name).cloned().filter(|_| operation.starts_with([':', '-']))
+        {
             return self.put(builder, &value, around);
         }
         let default = [":-", ":=", "-", "="].iter().find_map(|sign| operation.strip_prefix(sign));
@@ -297,15 +302,14 @@ impl Reader<'_> {
 }
 
 fn substitute(builder: &mut Builder, script: Script, around: Around) {
-    match output_of(&script) {
-        Some(output) => match around {
+    if let Some(output) = output_of(&script) {
+        match around {
             Around::Nothing => builder.split_in(&output),
             Around::Quotes => builder.text.push_str(&output),
-        },
-        None => {
-            builder.text.push_str("$()");
-            builder.known = false;
         }
+    } else {
+        builder.text.push_str("$()");
+        builder.known = false;
     }
     builder.inner.push(Inner { script, kind: Substitution::Output });
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::lines::Talk;
 use super::opening::{self, Opened};
 use crate::command;
-use crate::wiring::local_time;
+use crate::context::local_time;
 
 /// What comes after a command.
 pub(crate) enum After {

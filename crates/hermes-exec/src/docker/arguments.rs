@@ -1,0 +1,293 @@
+//! The words `docker run` is given. Pure: the same options give the same words.
+
+use std::path::{Path, PathBuf};
+
+use super::{DockerOptions, Keep, Network, Root};
+use crate::remote::safe_name;
+
+const HOME: &str = "/root";
+const WORKSPACE: &str = "/workspace";
+/// The longest a container outlives a Hermes that died without stopping it.
+const LIFE: [&str; 2] = ["sleep", "2h"];
+/// DAC_OVERRIDE and its like let root in the container write to folders that belong to the user outside.
+const SECURITY: [&str; 18] = [
+    "--cap-drop",
+    "ALL",
+    "--cap-add",
+    "DAC_OVERRIDE",
+    "--cap-add",
+    "CHOWN",
+    "--cap-add",
+    "FOWNER",
+    "--security-opt",
+    "no-new-privileges",
+    "--pids-limit",
+    "256",
+    "--tmpfs",
+    "/tmp:rw,nosuid,size=512m",
+    "--tmpfs",
+    "/var/tmp:rw,noexec,nosuid,size=256m",
+    "--tmpfs",
+    "/run:rw,noexec,nosuid,size=64m",
+];
+
+/// What the engine turned out to be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Whether it limits the disk a container may fill.
+    pub(crate) disk_limit: DiskLimit,
+    pub(crate) reaper: Reaper,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DiskLimit {
+    Works,
+    Missing,
+}
+
+/// Who collects processes that lost their parent, so that they do not eat up the limit on processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaper {
+    Engine,
+    Nobody,
+}
+
+pub(crate) fn run_arguments(options: &DockerOptions, name: &str, abilities: Abilities) -> Vec<String> {
+    let mut words = Words(vec!["run".to_owned()]);
+    words.add(["-d", "--rm", "--name", name]);
+    words.add([
+        "--label",
+        "hermes-agent=1",
+        "--label",
+        &format!("hermes-task-id={}", safe_name(&options.task)),
+    ]);
+    if abilities.reaper == Reaper::Engine {
+        words.add(["--init"]);
+    }
+    words.add(["-w", &directory(options)]);
+    words.add(SECURITY);
+    if options.root == Root::ReadOnly {
+        // Packages go to the home folder, which is writable.
+        words.add(["--read-only", "-e", "PIP_USER=1"]);
+    }
+    let mounted = host_folder(options);
+    let workspace_taken = mounted.is_some() || takes_workspace(&options.volumes);
+    match options.keep {
+        Keep::Persistent => {
+            let folders = Folders::of(options);
+            words.volume(&folders.home, HOME);
+            if !workspace_taken {
+                words.volume(&folders.workspace, WORKSPACE);
+            }
+        }
+        Keep::Ephemeral => {
+            if !workspace_taken {
+                words.add(["--tmpfs", "/workspace:rw,exec,size=10g"]);
+            }
+            words.add(["--tmpfs", "/home:rw,exec,size=1g", "--tmpfs", "/root:rw,exec,size=1g"]);
+        }
+    }
+    let limits = &options.limits;
+    if limits.cpus > 0.0 {
+        words.add(["--cpus", &limits.cpus.to_string()]);
+    }
+    if limits.memory_mb > 0 {
+        words.add(["--memory", &format!("{}m", limits.memory_mb)]);
+    }
+    if limits.disk_mb > 0 && abilities.disk_limit == DiskLimit::Works {
+        words.add(["--storage-opt", &format!("size={}m", limits.disk_mb)]);
+    }
+    if options.network == Network::Off {
+        words.add(["--network=none"]);
+    }
+    if let Some(folder) = mounted {
+        words.volume(folder, WORKSPACE);
+    }
+    for volume in options.volumes.iter().filter(|volume| volume.contains(':')) {
+        words.add(["-v", volume]);
+    }
+    for file in &options.credentials {
+        words.add(["-v", &format!("{}:{HOME}/.hermes/{}:ro", file.host.display(), file.relative)]);
+    }
+    words.add([options.image.as_str()]);
+    words.add(LIFE);
+    words.0
+}
+
+/// Where commands begin. A folder that can only be meant for the host is not passed on: `docker run` would refuse it.
+pub(crate) fn directory(options: &DockerOptions) -> String {
+    if host_folder(options).is_some() {
+        return WORKSPACE.to_owned();
+    }
+    container_directory(options.directory.as_deref())
+}
+
+/// The configured folder, if it can be one inside a container, else the home there.
+pub(crate) fn container_directory(configured: Option<&str>) -> String {
+    let Some(wanted) = configured.map(str::trim) else { return HOME.to_owned() };
+    if wanted == "~" {
+        return HOME.to_owned();
+    }
+    if let Some(below) = wanted.strip_prefix("~/") {
+        return format!("{HOME}/{below}");
+    }
+    let of_host = ["/Users/", "/home/", "C:\\", "C:/"].iter().any(|start| wanted.starts_with(start));
+    if wanted.starts_with('/') && !of_host { wanted.to_owned() } else { HOME.to_owned() }
+}
+
+/// The two folders a persistent container keeps outside itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folders {
+    pub(crate) home: PathBuf,
+    pub(crate) workspace: PathBuf,
+}
+
+impl Folders {
+    pub(crate) fn of(options: &DockerOptions) -> Self {
+        let folder = options.sandboxes.join("docker").join(safe_name(&options.task));
+        Self { home: folder.join("home"), workspace: folder.join("workspace") }
+    }
+}
+
+/// The user's own folder, unless a configured volume takes its place.
+fn host_folder(options: &DockerOptions) -> Option<&Path> {
+    options.mount.as_deref().filter(|folder| folder.is_dir() && !takes_workspace(&options.volumes))
+}
+
+fn takes_workspace(volumes: &[String]) -> bool {
+    let target =
+        |volume: &String| volume.split(':').nth(1).map(|inside| inside.trim_end_matches('/') == WORKSPACE);
+    volumes.iter().any(|volume| target(volume) == Some(true))
+}
+
+struct Words(Vec<String>);
+
+impl Words {
+    fn add<const N: usize>(&mut self, words: [&str; N]) {
+        self.0.extend(words.map(str::to_owned));
+    }
+
+    fn volume(&mut self, host: &Path, inside: &str) {
+        self.add(["-v", &format!("{}:{inside}", host.display())]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Credential, Limits};
+    use super::*;
+    use crate::capture::Bounds;
+
+    const START: &str =
+        "run -d --rm --name hermes-1 --label hermes-agent=1 --label hermes-task-id=task --init";
+    const SAFE: &str = "--cap-drop ALL --cap-add DAC_OVERRIDE --cap-add CHOWN --cap-add FOWNER \
+        --security-opt no-new-privileges --pids-limit 256 --tmpfs /tmp:rw,nosuid,size=512m \
+        --tmpfs /var/tmp:rw,noexec,nosuid,size=256m --tmpfs /run:rw,noexec,nosuid,size=64m";
+
+    fn options() -> DockerOptions {
+        DockerOptions {
+            task: "task".to_owned(),
+            image: "python:3.11-slim".to_owned(),
+            directory: None,
+            mount: None,
+            sandboxes: PathBuf::from("/sb"),
+            volumes: Vec::new(),
+            credentials: Vec::new(),
+            exports: crate::remote::Forwarded::default(),
+            limits: Limits { cpus: 1.0, memory_mb: 5120, disk_mb: 51200 },
+            network: Network::On,
+            root: Root::ReadOnly,
+            keep: Keep::Persistent,
+            bounds: Bounds::default(),
+        }
+    }
+
+    fn check(options: &DockerOptions, abilities: Abilities, rest: &str) {
+        assert_eq!(run_arguments(options, "hermes-1", abilities).join(" "), format!("{START} {rest}"));
+    }
+
+    const ALL: Abilities = Abilities { disk_limit: DiskLimit::Works, reaper: Reaper::Engine };
+
+    #[test]
+    fn by_default_the_root_is_read_only_and_two_folders_last() {
+        check(
+            &options(),
+            ALL,
+            &format!(
+                "-w /root {SAFE} --read-only -e PIP_USER=1 -v /sb/docker/task/home:/root \
+                 -v /sb/docker/task/workspace:/workspace --cpus 1 --memory 5120m --storage-opt size=51200m \
+                 python:3.11-slim sleep 2h"
+            ),
+        );
+    }
+
+    #[test]
+    fn limits_and_hardening_can_be_taken_off_and_the_network_too() {
+        let options = DockerOptions {
+            limits: Limits { cpus: 1.5, memory_mb: 0, disk_mb: 10 },
+            root: Root::Writable,
+            network: Network::Off,
+            keep: Keep::Ephemeral,
+            directory: Some("/srv".to_owned()),
+            ..options()
+        };
+        check(
+            &options,
+            Abilities { disk_limit: DiskLimit::Missing, ..ALL },
+            &format!(
+                "-w /srv {SAFE} --tmpfs /workspace:rw,exec,size=10g --tmpfs /home:rw,exec,size=1g \
+                 --tmpfs /root:rw,exec,size=1g --cpus 1.5 --network=none python:3.11-slim sleep 2h"
+            ),
+        );
+        let words = run_arguments(&options, "x", Abilities { reaper: Reaper::Nobody, ..ALL });
+        assert!(!words.iter().any(|word| word == "--init" || word.starts_with("--pull")));
+    }
+
+    #[test]
+    fn the_users_folder_takes_the_place_of_the_workspace_and_a_volume_that_of_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        let no_limits = Limits { cpus: 0.0, memory_mb: 0, disk_mb: 0 };
+        let mounted = DockerOptions { mount: Some(folder.path().to_owned()), limits: no_limits, ..options() };
+        check(
+            &mounted,
+            ALL,
+            &format!(
+                "-w /workspace {SAFE} --read-only -e PIP_USER=1 -v /sb/docker/task/home:/root -v {path}:/workspace \
+                 python:3.11-slim sleep 2h"
+            ),
+        );
+        let volumes = vec!["/data:/workspace/:ro".to_owned(), "no colon".to_owned(), "/x:/y".to_owned()];
+        let file = Credential { host: PathBuf::from("/h/token.json"), relative: "token.json".to_owned() };
+        let both = DockerOptions { volumes, credentials: vec![file], ..mounted };
+        check(
+            &both,
+            ALL,
+            &format!(
+                "-w /root {SAFE} --read-only -e PIP_USER=1 -v /sb/docker/task/home:/root -v /data:/workspace/:ro \
+                 -v /x:/y -v /h/token.json:/root/.hermes/token.json:ro python:3.11-slim sleep 2h"
+            ),
+        );
+        let gone = DockerOptions { mount: Some(PathBuf::from("/no/such/folder")), ..options() };
+        assert_eq!(directory(&gone), "/root");
+    }
+
+    #[test]
+    fn a_folder_of_the_host_does_not_reach_the_container() {
+        for (configured, folder) in [
+            (None, "/root"),
+            (Some("~"), "/root"),
+            (Some("~/x"), "/root/x"),
+            (Some("src"), "/root"),
+            (Some("./src"), "/root"),
+            (Some("/Users/me"), "/root"),
+            (Some("/home/me/x"), "/root"),
+            (Some("C:\\x"), "/root"),
+            (Some("C:/x"), "/root"),
+            (Some("/srv/x"), "/srv/x"),
+            (Some("/workspace"), "/workspace"),
+        ] {
+            assert_eq!(container_directory(configured), folder, "{configured:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Running a client program: finding it, asking it something, and how it is told to start a shell over there.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_types::{Cancel, Clock};
+use rustix::fs::{Access, access};
+
+use super::script;
+use crate::capture::Bounds;
+use crate::child::{Launch, Lifetime, Wiring};
+use crate::run::{Ending, Watch, run};
+use crate::shell::quote;
+use crate::variables::Variables;
+
+/// A client program with the environment it runs in.
+#[derive(Debug, Clone)]
+pub(crate) struct Cli {
+    pub(crate) program: PathBuf,
+    pub(crate) variables: Variables,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What a client said, and its exit code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) text: String,
+}
+
+/// Why a client said nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error("{program} could not be started: {error}")]
+    Start { program: String, error: io::Error },
+    #[error("it gave no answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("it was interrupted")]
+    Interrupted,
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Cli {
+    /// Runs it to its end.
+    pub(crate) async fn ask(
+        &self,
+        arguments: &[String],
+        stdin: Option<&[u8]>,
+        limit: Duration,
+        cancel: &Cancel,
+    ) -> Result<Said, CliError> {
+        let wiring = if stdin.is_some() { Wiring::Both } else { Wiring::Output };
+        let watch = Watch { limit, clock: &*self.clock, cancel, bounds: Bounds::default() };
+        let ran = run(self.launch(arguments, wiring), stdin, watch)
+            .await
+            .map_err(|error| self.not_started(error))?;
+        match ran.ending {
+            Ending::Exited(code) => Ok(Said { code, text: ran.output.text().trim().to_owned() }),
+            Ending::TimedOut => Err(CliError::TimedOut(limit)),
+            Ending::Interrupted => Err(CliError::Interrupted),
+        }
+    }
+
+    pub(crate) fn launch(&self, arguments: &[String], wiring: Wiring) -> Launch {
+        Launch {
+            program: self.program.clone(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            variables: self.variables.pairs(),
+            directory: PathBuf::from("/"),
+            lifetime: Lifetime::Bound,
+            wiring,
+            fence: None,
+        }
+    }
+
+    pub(crate) fn not_started(&self, error: io::Error) -> CliError {
+        CliError::Start { program: self.program.display().to_string(), error }
+    }
+}
+
+/// The way to a shell: a client and the words that go before `bash`.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach {
+    pub(crate) cli: Cli,
+    pub(crate) words: Vec<String>,
+    pub(crate) form: Form,
+}
+
+/// How the client takes the program to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As words of its own.
+    Words,
+    /// As one line that a shell over there reads.
+    Line,
+}
+
+/// Whether the shell reads the profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Read,
+    Skipped,
+}
+
+impl Reach {
+    /// The client's arguments for a bash that takes its script from the standard input.
+    pub(crate) fn arguments(&self, profile: Profile) -> Vec<String> {
+        let (option, flag) = match profile {
+            Profile::Read => ("-l", "-c"),
+            // A bash that was started over SSH would read `~/.bashrc` each time, whatever that takes.
+            Profile::Skipped => ("--norc", "-c"),
+        };
+        let mut arguments = self.words.clone();
+        match self.form {
+            Form::Words => arguments.extend(["bash", option, flag, script::LOADER].map(str::to_owned)),
+            Form::Line => arguments.push(format!("exec bash {option} {flag} {}", quote(script::LOADER))),
+        }
+        arguments
+    }
+
+    /// Ends a process group over there: a request, a second's grace, then the kill.
+    pub(crate) async fn end_group(&self, group: u32) {
+        const LIMIT: Duration = Duration::from_secs(8);
+        let payload = script::payload(&script::end_group(group), None);
+        let asked =
+            self.cli.ask(&self.arguments(Profile::Skipped), Some(&payload), LIMIT, &Cancel::new()).await;
+        if let Err(error) = asked {
+            tracing::warn!(%error, group, "a process over there could not be ended");
+        }
+    }
+}
+
+/// What looking for a program came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    Program(PathBuf),
+    /// It is there and may not be run.
+    NotExecutable(PathBuf),
+    Missing,
+}
+
+/// Looks along PATH, then in the usual places; earlier names win over earlier places.
+pub(crate) fn find_program(names: &[&str], variables: &Variables, places: &[&str]) -> Found {
+    let path = variables.get("PATH").unwrap_or_default();
+    let folders: Vec<&Path> = path
+        .split(':')
+        .chain(places.iter().copied())
+        .filter(|folder| folder.starts_with('/'))
+        .map(Path::new)
+        .collect();
+    let mut locked = None;
+    for name in names {
+        for file in folders.iter().map(|folder| folder.join(name)).filter(|file| file.is_file()) {
+            if access(&file, Access::EXEC_OK).is_ok() {
+                return Found::Program(file);
+            }
+            locked.get_or_insert(file);
+        }
+    }
+    locked.map_or(Found::Missing, Found::NotExecutable)
+}

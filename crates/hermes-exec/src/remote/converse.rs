@@ -1,0 +1,157 @@
+//! One call of a client that runs a script over there, from start to end, within a time.
+//!
+//! The call is over when the script says so, not when the client ends: a client may wait for everything that still holds
+//! the other end open. Whatever ends the wait, the process group over there is ended with it, also when nobody waits any
+//! more.
+
+use std::time::Duration;
+
+use hermes_task::spawn_named;
+use hermes_types::{BoxFuture, Cancel, Clock};
+
+use super::cli::{CliError, Profile, Reach};
+use super::frames::{Framed, Frames};
+use super::script::{Marks, payload};
+use crate::child::{Running, Wiring};
+use crate::run::{Ending, Watch};
+
+/// How long a silent pipe is still listened to after the end.
+const IDLE: Duration = Duration::from_millis(300);
+/// And one whose command is stopped.
+const MOMENT: Duration = Duration::from_millis(20);
+/// And one that never falls silent.
+const LONGEST_DRAIN: Duration = Duration::from_secs(2);
+const CHUNK: usize = 16 * 1024;
+
+/// What is said to a shell over there.
+#[derive(Debug)]
+pub(crate) struct Speech<'a> {
+    pub(crate) script: &'a str,
+    pub(crate) stdin: Option<&'a [u8]>,
+    pub(crate) marks: Marks,
+    pub(crate) profile: Profile,
+}
+
+/// What came of it. `Exited` holds the client's code, which means something only if the shell said nothing of its own.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) framed: Framed,
+    pub(crate) ending: Ending,
+}
+
+/// A way to say something to a shell over there and to hear what came of it.
+pub(crate) trait Line: Send + Sync {
+    fn clock(&self) -> &dyn Clock;
+
+    fn speak<'a>(&'a self, speech: Speech<'a>, watch: Watch<'a>) -> BoxFuture<'a, Result<Heard, CliError>>;
+}
+
+impl Line for Reach {
+    fn clock(&self) -> &dyn Clock {
+        &*self.cli.clock
+    }
+
+    fn speak<'a>(&'a self, speech: Speech<'a>, watch: Watch<'a>) -> BoxFuture<'a, Result<Heard, CliError>> {
+        Box::pin(converse(self, speech, watch))
+    }
+}
+
+async fn converse(reach: &Reach, speech: Speech<'_>, watch: Watch<'_>) -> Result<Heard, CliError> {
+    let Watch { limit, clock, cancel, bounds } = watch;
+    let Speech { script, stdin, marks, profile } = speech;
+    let bytes = payload(script, stdin);
+    let launch = reach.cli.launch(&reach.arguments(profile), Wiring::Both);
+    let mut running = launch.start().await.map_err(|error| reach.cli.not_started(error))?;
+    let mut frames = Frames::new(marks, bounds);
+    let mut leash = Leash { reach, group: None };
+    let input = running.input.take();
+    let feed = async {
+        if let Some(input) = input {
+            // A program that does not read its input to the end is no failure.
+            let _ = input.write_all(&bytes).await;
+        }
+    };
+    let ending = {
+        let mut feed = std::pin::pin!(feed);
+        let mut fed = false;
+        let mut out_of_time = clock.sleep(limit);
+        let mut buffer = vec![0; CHUNK];
+        let mut open = true;
+        let (pipe, mut reaper) = running.parts();
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break Ending::Interrupted,
+                () = &mut out_of_time => break Ending::TimedOut,
+                () = &mut feed, if !fed => fed = true,
+                read = pipe.read(&mut buffer), if open => match read {
+                    Ok(count @ 1..) => {
+                        frames.push(buffer.get(..count).unwrap_or_default());
+                        leash.group = frames.group();
+                        if frames.is_ended() {
+                            break Ending::Exited(0);
+                        }
+                    }
+                    Ok(0) | Err(_) => open = false,
+                },
+                code = reaper.wait() => break Ending::Exited(code.map_err(|error| reach.cli.not_started(error))?),
+            }
+        }
+    };
+    if matches!(ending, Ending::Exited(_)) {
+        leash.group = None;
+        drain(&running, &mut frames, clock, IDLE).await;
+    } else {
+        // Only what was said until now counts: a shell that is being ended complains about it.
+        drain(&running, &mut frames, clock, MOMENT).await;
+        leash.group = frames.group();
+        if let Some(group) = leash.group {
+            reach.end_group(group).await;
+        }
+        leash.group = None;
+    }
+    end_client(&mut running, clock).await;
+    Ok(Heard { framed: frames.finish(), ending })
+}
+
+/// Ends the group over there if the call is dropped before it is over.
+#[derive(Debug)]
+struct Leash<'a> {
+    reach: &'a Reach,
+    group: Option<u32>,
+}
+
+impl Drop for Leash<'_> {
+    fn drop(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let reach = self.reach.clone();
+            spawn_named(format!("end {group}"), &Cancel::new(), async move { reach.end_group(group).await });
+        }
+    }
+}
+
+async fn end_client(running: &mut Running, clock: &dyn Clock) {
+    let group = running.group();
+    let ((), code) = tokio::join!(group.end(clock), running.wait());
+    if let Err(error) = code {
+        tracing::debug!(%error, "a client could not be waited for");
+    }
+}
+
+async fn drain(running: &Running, frames: &mut Frames, clock: &dyn Clock, patience: Duration) {
+    let mut buffer = vec![0; CHUNK];
+    let mut enough = clock.sleep(LONGEST_DRAIN);
+    loop {
+        let mut idle = clock.sleep(patience);
+        tokio::select! {
+            biased;
+            read = running.output.read(&mut buffer) => match read {
+                Ok(count @ 1..) => frames.push(buffer.get(..count).unwrap_or_default()),
+                Ok(0) | Err(_) => return,
+            },
+            () = &mut idle => return,
+            () = &mut enough => return,
+        }
+    }
+}

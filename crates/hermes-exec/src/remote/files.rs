@@ -1,0 +1,234 @@
+//! Files inside an environment, by the commands every system has.
+//!
+//! Works in any environment, and on the files its commands see: paths are relative to where the next command would start,
+//! `~` is the home over there. Contents travel as standard input and as base64, so that any bytes get through. A file is
+//! replaced whole or not at all, also when the connection breaks while it is written.
+
+use std::time::Duration;
+
+use hermes_types::{Cancel, Command, Environment, Finished, RunError, random_hex};
+
+use super::script::path_word;
+use super::{INTERRUPTED, TIMED_OUT, base64};
+use crate::capture::Bounds;
+use crate::shell::quote;
+
+const LIMIT: Duration = Duration::from_mins(1);
+/// What our scripts end with, beside what the programs in them do.
+const MISSING: i32 = 44;
+const FOLDER: i32 = 45;
+const DENIED: i32 = 46;
+const CUT: i32 = 49;
+
+/// The files an environment's commands see.
+#[derive(Clone, Copy)]
+pub struct RemoteFiles<'e> {
+    environment: &'e dyn Environment,
+    /// How many bytes fit into one output.
+    piece: usize,
+}
+
+impl std::fmt::Debug for RemoteFiles<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteFiles").field("piece", &self.piece).finish_non_exhaustive()
+    }
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    Missing,
+    File {
+        size: u64,
+    },
+    Folder,
+    /// A device, a socket, a pipe.
+    Other,
+}
+
+/// Why something could not be done with a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    #[error("there is no such file")]
+    Missing,
+    #[error("it is a folder")]
+    Folder,
+    #[error("permission denied")]
+    Denied,
+    #[error("it did not arrive whole, and nothing was changed")]
+    Cut,
+    #[error("it was stopped before it was done")]
+    Stopped,
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    Environment(#[from] RunError),
+}
+
+impl<'e> RemoteFiles<'e> {
+    /// `bounds` are those of the environment: what is read comes in pieces that fit into them.
+    pub fn new(environment: &'e dyn Environment, bounds: Bounds) -> Self {
+        const SMALLEST: usize = 48;
+        const LARGEST: usize = 768 * 1024;
+        let piece = bounds.head.saturating_add(bounds.tail) / 4 * 3;
+        Self { environment, piece: piece.clamp(SMALLEST, LARGEST) }
+    }
+
+    /// What is there, and how large it is.
+    pub async fn look(&self, path: &str, cancel: &Cancel) -> Result<Look, FileError> {
+        let script = "if [ -d \"$__p\" ]; then echo d; elif [ -f \"$__p\" ]; then \
+            [ -r \"$__p\" ] || exit 46; echo \"f $(wc -c < \"$__p\")\"; elif [ -e \"$__p\" ]; then echo o; else echo m; fi";
+        let said = self.ask(path, script, None, cancel).await?;
+        Ok(match said.trim().split_once(' ') {
+            None if said.trim() == "d" => Look::Folder,
+            None if said.trim() == "o" => Look::Other,
+            None if said.trim() == "m" => Look::Missing,
+            Some(("f", size)) => Look::File { size: number(size)? },
+            _ => return Err(FileError::Failed(said)),
+        })
+    }
+
+    /// At most `most` bytes from `start` on.
+    pub async fn read(
+        &self,
+        path: &str,
+        start: u64,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Vec<u8>, FileError> {
+        self.stream(path, "cat", start, most, cancel).await
+    }
+
+    /// The lines from `first` to `last`, counted from 1, and no more than `most` bytes of them.
+    pub async fn lines(
+        &self,
+        path: &str,
+        first: u64,
+        last: u64,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Vec<u8>, FileError> {
+        let first = first.max(1);
+        if last < first {
+            return Ok(Vec::new());
+        }
+        self.stream(path, &format!("sed -n '{first},{last}p;{last}q'"), 0, most, cancel).await
+    }
+
+    /// How many line ends it has.
+    pub async fn line_count(&self, path: &str, cancel: &Cancel) -> Result<u64, FileError> {
+        number(&self.ask(path, &format!("{CHECK}wc -l < \"$__p\""), None, cancel).await?)
+    }
+
+    /// Replaces the file, or makes it and the folders on the way to it. A link stays a link; the mode stays the mode.
+    pub async fn write(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
+        let script = format!(
+            "if [ -L \"$__p\" ]; then __p=$(readlink -f -- \"$__p\") || exit {DENIED}; fi\n\
+             [ ! -d \"$__p\" ] || exit {FOLDER}\n\
+             case $__p in */*) mkdir -p -- \"${{__p%/*}}/\" || exit {DENIED};; esac\n\
+             __t=$__p.hermes-{}\n\
+             if [ -e \"$__p\" ]; then [ -w \"$__p\" ] && cp -p -- \"$__p\" \"$__t\" || exit {DENIED}; fi\n\
+             cat >| \"$__t\" || {{ rm -f -- \"$__t\"; exit {DENIED}; }}\n\
+             if [ $(( $(wc -c < \"$__t\") )) -ne {} ]; then rm -f -- \"$__t\"; exit {CUT}; fi\n\
+             sync \"$__t\" 2>/dev/null\n\
+             mv -f -- \"$__t\" \"$__p\" || {{ rm -f -- \"$__t\"; exit {DENIED}; }}",
+            random_hex(8),
+            bytes.len(),
+        );
+        self.ask(path, &script, Some(bytes), cancel).await.map(|_| ())
+    }
+
+    /// The folder and those on the way to it.
+    pub async fn make_folder(&self, path: &str, cancel: &Cancel) -> Result<(), FileError> {
+        self.ask(path, "mkdir -p -- \"$__p\"", None, cancel).await.map(|_| ())
+    }
+
+    /// Removes a file, not a folder.
+    pub async fn remove(&self, path: &str, cancel: &Cancel) -> Result<(), FileError> {
+        let script = "[ -e \"$__p\" ] || [ -L \"$__p\" ] || exit 44\nrm -f -- \"$__p\"";
+        self.ask(path, script, None, cancel).await.map(|_| ())
+    }
+
+    /// Gives it another name, making the folders on the way.
+    pub async fn rename(&self, from: &str, to: &str, cancel: &Cancel) -> Result<(), FileError> {
+        let script = format!(
+            "[ -e \"$__p\" ] || exit {MISSING}\n__t={}\n[ ! -d \"$__t\" ] || exit {FOLDER}\n\
+             case $__t in */*) mkdir -p -- \"${{__t%/*}}/\" || exit {DENIED};; esac\nmv -f -- \"$__p\" \"$__t\"",
+            path_word(to)
+        );
+        self.ask(from, &script, None, cancel).await.map(|_| ())
+    }
+
+    /// Whether there is a program of this name.
+    pub async fn has_program(&self, name: &str, cancel: &Cancel) -> Result<bool, FileError> {
+        let finished = self.run(&format!("command -v {} >/dev/null 2>&1", quote(name)), None, cancel).await?;
+        Ok(finished.exit_code == 0)
+    }
+
+    async fn stream(
+        &self,
+        path: &str,
+        source: &str,
+        start: u64,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Vec<u8>, FileError> {
+        let mut all = Vec::new();
+        while all.len() < most {
+            let want = self.piece.min(most - all.len());
+            let from = start.saturating_add(all.len() as u64).saturating_add(1);
+            // A file can be entered anywhere; the lines of one have to be found again.
+            let cut = format!("tail -c +{from}");
+            let pipe = if source == "cat" {
+                format!("{cut} < \"$__p\"")
+            } else {
+                format!("{source} < \"$__p\" | {cut}")
+            };
+            let script = format!("{CHECK}{pipe} | head -c {want} | base64 | tr -d '\\n'");
+            let piece =
+                base64::decode(self.ask(path, &script, None, cancel).await?.trim()).ok_or_else(|| {
+                    FileError::Failed(
+                        "the contents could not be read back; is there a base64 program?".to_owned(),
+                    )
+                })?;
+            all.extend_from_slice(&piece);
+            if piece.len() < want {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        script: &str,
+        stdin: Option<&[u8]>,
+        cancel: &Cancel,
+    ) -> Result<String, FileError> {
+        let Finished { output, exit_code } =
+            self.run(&format!("__p={}\n{script}", path_word(path)), stdin, cancel).await?;
+        match exit_code {
+            0 => Ok(output),
+            MISSING => Err(FileError::Missing),
+            FOLDER => Err(FileError::Folder),
+            DENIED if output.trim().is_empty() || output.contains("Permission denied") => {
+                Err(FileError::Denied)
+            }
+            CUT => Err(FileError::Cut),
+            TIMED_OUT | INTERRUPTED => Err(FileError::Stopped),
+            _ => Err(FileError::Failed(output.trim().to_owned())),
+        }
+    }
+
+    async fn run(&self, shell: &str, stdin: Option<&[u8]>, cancel: &Cancel) -> Result<Finished, FileError> {
+        let command = Command { shell, directory: None, stdin, limit: LIMIT };
+        Ok(self.environment.run(command, cancel).await?)
+    }
+}
+
+const CHECK: &str = "[ -e \"$__p\" ] || exit 44\n[ ! -d \"$__p\" ] || exit 45\n[ -r \"$__p\" ] || exit 46\n";
+
+fn number(text: &str) -> Result<u64, FileError> {
+    text.trim().parse().map_err(|_| FileError::Failed(format!("{text:?} is no number")))
+}

@@ -1,0 +1,28 @@
+//! One environment per task, however many ask for it at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Remembers an environment as long as somebody holds it.
+#[derive(Debug)]
+pub(crate) struct PerTask<T>(Mutex<HashMap<String, Weak<T>>>);
+
+impl<T> Default for PerTask<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> PerTask<T> {
+    /// The task's environment; `make` runs only if it has none, and must be quick: others wait for it.
+    pub(crate) fn get_or_make(&self, task: &str, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(task).and_then(Weak::upgrade) {
+            return found;
+        }
+        known.retain(|_, held| held.strong_count() > 0);
+        let made = Arc::new(make());
+        known.insert(task.to_owned(), Arc::downgrade(&made));
+        made
+    }
+}

@@ -1,0 +1,183 @@
+//! The scripts a shell over there runs.
+//!
+//! Pure text. A script and the command's input travel as one stream: the script, a NUL, the input. The shell reads up to
+//! the NUL byte by byte, so that the command finds its own input and nothing else.
+
+use std::fmt::Write as _;
+
+use super::Forwarded;
+use crate::shell::quote;
+
+/// What every shell is started with: it reads its script and becomes it.
+pub(crate) const LOADER: &str = r#"IFS= builtin read -r -d "" __hermes; builtin eval "$__hermes""#;
+
+/// The marks of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) begin: String,
+    pub(crate) end: String,
+}
+
+impl Marks {
+    pub(crate) fn new(id: &str) -> Self {
+        Self { begin: format!("__HERMES_RUN_{id}__"), end: format!("__HERMES_CWD_{id}__") }
+    }
+}
+
+/// Where the command begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start<'a> {
+    /// Where the last one ended, or what is left of the way there.
+    Last(&'a str),
+    /// Exactly there, or not at all.
+    Given(&'a str),
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) start: Start<'a>,
+    pub(crate) exports: &'a Forwarded,
+    /// The dump to read in and to renew.
+    pub(crate) dump: Option<&'a str>,
+    pub(crate) input: Input,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    None,
+    Given,
+}
+
+/// The stream that a shell started with [`LOADER`] reads.
+pub(crate) fn payload(script: &str, stdin: Option<&[u8]>) -> Vec<u8> {
+    let mut bytes = script.as_bytes().to_vec();
+    bytes.push(0);
+    bytes.extend_from_slice(stdin.unwrap_or_default());
+    bytes
+}
+
+/// Dumps what a login shell brings: functions, aliases, options and exports.
+pub(crate) fn take_dump(dump: &str, exports: &Forwarded, marks: &Marks) -> String {
+    format!(
+        "builtin unset __hermes\n{}\n{}\n\
+         umask 077\n\
+         if [ -r ~/.bashrc ]; then . ~/.bashrc; fi </dev/null >/dev/null 2>&1\n\
+         {{ declare -F | while read -r _ _ name; do case $name in _[!_]*) ;; *) declare -f -- \"$name\";; esac; done\n\
+         alias -p\n\
+         shopt -p\n\
+         echo 'shopt -s expand_aliases'; }} >| {dump}.sh 2>/dev/null\n\
+         export -p >| {dump}.new && command mv -f {dump}.new {dump}.env\n\
+         __hermes_code=$?\n\
+         builtin printf '\\n{end}%s:%s{end}\\n' \"$__hermes_code\" /",
+        export_lines(exports),
+        begin(marks),
+        end = marks.end,
+    )
+}
+
+pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
+    let Call { command, start, exports, dump, input } = call;
+    let mut text = format!("builtin unset __hermes\n{}\n", export_lines(exports));
+    let renew = match dump {
+        Some(dump) => {
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(text, "{{ . {dump}.sh; . {dump}.env; }} 2>/dev/null");
+            format!(
+                "( umask 077; export -p >| {dump}.{id} && command mv -f {dump}.{id} {dump}.env ) 2>/dev/null; "
+            )
+        }
+        None => String::new(),
+    };
+    let end = &marks.end;
+    let (enter, unset) = match start {
+        Start::Given(folder) => (format!("builtin cd -- {} || builtin exit 126", path_word(folder)), ""),
+        Start::Last(folder) => (
+            format!(
+                "__hermes_dir={}\n\
+                 until builtin cd -- \"$__hermes_dir\" 2>/dev/null; do case $__hermes_dir in \
+                 /?*/*) __hermes_dir=${{__hermes_dir%/*}};; *) builtin cd /; break;; esac; done",
+                path_word(folder)
+            ),
+            "builtin unset __hermes_dir\n",
+        ),
+    };
+    let from = if *input == Input::None { " </dev/null" } else { "" };
+    // The trap is for a command that ends the shell by itself. It is evaluated as a whole, so that a heredoc or a
+    // comment at its end cannot reach the lines after it.
+    let _ = write!(
+        text,
+        "__hermes_end() {{ builtin trap - EXIT; {renew}\
+         builtin printf '\\n{end}%s:%s{end}\\n' \"$1\" \"$PWD\"; builtin exit \"$1\"; }}\n\
+         builtin trap '__hermes_end $?' EXIT\n{}\n{enter}\n{unset}eval {}{from}\n__hermes_end $?",
+        begin(marks),
+        quote(command),
+    );
+    text
+}
+
+pub(crate) fn end_group(group: u32) -> String {
+    format!(
+        "kill -TERM -- -{group} 2>/dev/null; kill -CONT -- -{group} 2>/dev/null\n\
+         for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 -- -{group} 2>/dev/null || exit 0; sleep 0.1; done\n\
+         kill -KILL -- -{group} 2>/dev/null"
+    )
+}
+
+pub(crate) fn remove_dump(dump: &str) -> String {
+    format!("rm -f -- {dump}.sh {dump}.env {dump}.new")
+}
+
+/// A path as a shell word in which `~` and `~user` mean what they mean to a user.
+pub(crate) fn path_word(path: &str) -> String {
+    let Some(rest) = path.strip_prefix('~') else { return quote(path) };
+    let (user, below) = rest.split_once('/').map_or((rest, None), |(user, below)| (user, Some(below)));
+    if !user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
+        return quote(path);
+    }
+    match below {
+        None => format!("~{user}"),
+        Some("") => format!("~{user}/"),
+        Some(below) => format!("~{user}/{}", quote(below)),
+    }
+}
+
+/// Says that the shell runs, and the number of its process group. Both outputs become one over there already, so that they
+/// arrive in the order they were written.
+fn begin(marks: &Marks) -> String {
+    let mark = &marks.begin;
+    format!(
+        "exec 2>&1\n\
+         __hermes_group=\n\
+         {{ builtin read -r _ _ _ _ __hermes_group _ </proc/self/stat; }} 2>/dev/null\n\
+         builtin printf '\\n{mark}%s{mark}\\n' \"${{__hermes_group:-$$}}\"\n\
+         builtin unset __hermes_group"
+    )
+}
+
+fn export_lines(exports: &Forwarded) -> String {
+    let lines: Vec<String> =
+        exports.pairs().map(|(name, value)| format!("builtin export {name}={}", quote(value))).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_keeps_its_tilde_and_loses_its_edge() {
+        for (path, word) in [
+            ("/a b", "'/a b'"),
+            ("~", "~"),
+            ("~/", "~/"),
+            ("~/it's", r"~/'it'\''s'"),
+            ("~bob/x", "~bob/'x'"),
+            ("~$(reboot)/x", "'~$(reboot)/x'"),
+            ("-x", "'-x'"),
+        ] {
+            assert_eq!(path_word(path), word);
+        }
+    }
+}

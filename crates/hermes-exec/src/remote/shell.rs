@@ -1,0 +1,185 @@
+//! A shell over there as a task sees it: `cd` and `export` last from call to call.
+//!
+//! One login shell is asked once for its dump; each call starts a bare bash that reads it, and renews the exports when it
+//! ends. The folder comes back with the mark at the end. Which client leads there, and what to do when it does not get
+//! through, is the caller's business.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_types::{Cancel, Command, Finished, RunError, random_hex};
+
+use super::cli::{CliError, Profile, Reach};
+use super::converse::{Heard, Line, Speech};
+use super::script::{self, Call, Input, Marks, Start};
+use super::{Forwarded, INTERRUPTED, INTERRUPTED_NOTE, TIMED_OUT, lock_unless};
+use crate::capture::Bounds;
+use crate::run::{Ending, Watch};
+
+/// A login shell that takes longer is not waited for.
+const LOGIN_LIMIT: Duration = Duration::from_secs(15);
+const CLEAN_LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct RemoteShell {
+    bounds: Bounds,
+    exports: Forwarded,
+    directory: Mutex<String>,
+    login: tokio::sync::Mutex<Option<Login>>,
+}
+
+/// What the login shell brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Login {
+    /// A dump under this path, without its endings.
+    Dump(String),
+    /// Nothing could be written; each call asks it anew.
+    EachTime,
+    /// It does not come to an end; nobody asks it again.
+    Broken,
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(crate) enum Called {
+    Finished(Finished),
+    /// The client ended before the shell began: nothing was run.
+    NeverBegan {
+        said: String,
+        code: i32,
+    },
+    /// The client ended and the shell did not say goodbye: it was replaced, killed or cut off.
+    Unfinished {
+        output: String,
+        code: i32,
+    },
+}
+
+impl RemoteShell {
+    pub(crate) fn new(start: &str, exports: &Forwarded, bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            exports: exports.clone(),
+            directory: Mutex::new(start.to_owned()),
+            login: tokio::sync::Mutex::new(None),
+        }
+    }
+
+    /// Where the next command starts, as the other side names it.
+    pub(crate) fn directory(&self) -> String {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The place was made anew: what was dumped there is gone.
+    pub(crate) async fn forget(&self) {
+        *self.login.lock().await = None;
+    }
+
+    /// Removes what the dump left over there.
+    pub(crate) async fn clean(&self, reach: &Reach) {
+        let Some(Login::Dump(dump)) = self.login.lock().await.take() else { return };
+        let payload = script::payload(&script::remove_dump(&dump), None);
+        let asked = reach
+            .cli
+            .ask(&reach.arguments(Profile::Skipped), Some(&payload), CLEAN_LIMIT, &Cancel::new())
+            .await;
+        if let Err(error) = asked {
+            tracing::debug!(%error, "the shell's dump could not be removed");
+        }
+    }
+
+    pub(crate) async fn call(
+        &self,
+        line: &dyn Line,
+        command: Command<'_>,
+        cancel: &Cancel,
+    ) -> Result<Called, RunError> {
+        let Command { shell: text, directory, stdin, limit } = command;
+        if text.contains('\0') {
+            return Err(RunError::Refused("a command cannot hold a NUL character".to_owned()));
+        }
+        let login = match self.login(line, cancel).await? {
+            Asked::Known(login) => login,
+            Asked::Interrupted => {
+                return Ok(Called::Finished(stopped(String::new(), Ending::Interrupted, limit)));
+            }
+        };
+        let given = directory.map(|folder| folder.to_string_lossy().into_owned());
+        let last = self.directory();
+        let id = random_hex(12);
+        let marks = Marks::new(&id);
+        let call = Call {
+            command: text,
+            start: given.as_deref().map_or(Start::Last(&last), Start::Given),
+            exports: &self.exports,
+            dump: if let Some(Login::Dump(dump)) = &login { Some(dump) } else { None },
+            input: if stdin.is_some() { Input::Given } else { Input::None },
+        };
+        let script = script::call(&call, &marks, &id);
+        let profile = if login == Some(Login::EachTime) { Profile::Read } else { Profile::Skipped };
+        let speech = Speech { script: &script, stdin, marks, profile };
+        let watch = Watch { limit, clock: line.clock(), cancel, bounds: self.bounds };
+        let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
+        if framed.began && login.is_none() {
+            // The shell works and its profile does not.
+            *self.login.lock().await = Some(Login::Broken);
+        }
+        let Ending::Exited(code) = ending else {
+            return Ok(Called::Finished(stopped(framed.output, ending, limit)));
+        };
+        if let Some(end) = framed.end {
+            // A folder named for one call is for that call only.
+            if given.is_none() && end.directory.starts_with('/') {
+                *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = end.directory;
+            }
+            return Ok(Called::Finished(Finished { output: framed.output, exit_code: end.code }));
+        }
+        if framed.began {
+            return Ok(Called::Unfinished { output: framed.output, code });
+        }
+        Ok(Called::NeverBegan { said: framed.before, code })
+    }
+
+    /// The login shell's dump, taken once under the lock; none if it did not even begin.
+    async fn login(&self, line: &dyn Line, cancel: &Cancel) -> Result<Asked, RunError> {
+        let Some(mut known) = lock_unless(&self.login, cancel).await else { return Ok(Asked::Interrupted) };
+        if known.is_none() {
+            let dump = format!("/tmp/hermes-snap-{}", random_hex(12));
+            let marks = Marks::new(&random_hex(12));
+            let script = script::take_dump(&dump, &self.exports, &marks);
+            let speech = Speech { script: &script, stdin: None, marks, profile: Profile::Read };
+            let watch = Watch { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
+            let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
+            *known = match (framed.end.map(|end| end.code), ending) {
+                (_, Ending::Interrupted) => return Ok(Asked::Interrupted),
+                (Some(0), _) => Some(Login::Dump(dump)),
+                (_, Ending::TimedOut) => Some(Login::Broken),
+                _ if framed.began => Some(Login::EachTime),
+                _ => None,
+            };
+            if !matches!(*known, Some(Login::Dump(_))) {
+                tracing::warn!(?ending, said = framed.before, "the login shell over there could not be read");
+            }
+        }
+        Ok(Asked::Known(known.clone()))
+    }
+}
+
+enum Asked {
+    Known(Option<Login>),
+    Interrupted,
+}
+
+fn stopped(output: String, ending: Ending, limit: Duration) -> Finished {
+    if ending == Ending::Interrupted {
+        return Finished { output: output + INTERRUPTED_NOTE, exit_code: INTERRUPTED };
+    }
+    let text = format!("Command timed out after {}s", limit.as_secs());
+    let output = if output.is_empty() { text } else { format!("{output}\n[{text}]") };
+    Finished { output, exit_code: TIMED_OUT }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+pub(crate) fn unavailable(error: CliError) -> RunError {
+    RunError::Unavailable(error.to_string())
+}

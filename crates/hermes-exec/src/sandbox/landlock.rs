@@ -1,0 +1,110 @@
+//! The fence as Landlock rules.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr,
+};
+
+use super::SandboxPlaces;
+use super::cache::caches;
+use super::secret::{unchangeable, unreadable};
+use super::tree::{parts, repository_of};
+
+/// Rights up to this version are dealt with; what a kernel does not know is left out.
+const VERSION: ABI = ABI::V3;
+const MOST_RULES: usize = 4096;
+
+/// Devices programs write to as a matter of course.
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/shm",
+    "/dev/mqueue",
+    "/dev/dri",
+    "/dev/kvm",
+    "/dev/kfd",
+    "/dev/nvidiactl",
+    "/dev/nvidia0",
+    "/dev/nvidia-uvm",
+    "/dev/fuse",
+    "/dev/net/tun",
+];
+
+/// Whether the kernel has it, asked once.
+pub(super) fn is_possible() -> bool {
+    static POSSIBLE: LazyLock<bool> = LazyLock::new(|| version() >= 1);
+    *POSSIBLE
+}
+
+fn version() -> i64 {
+    const ASK_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no memory and only returns a number.
+    #[expect(unsafe_code, reason = "the crate does not tell without making rules")]
+    unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            ASK_VERSION,
+        )
+    }
+}
+
+/// The rules for commands of a project, as a descriptor a child can enter.
+pub(super) fn rules(places: &SandboxPlaces, project: &Path) -> Result<OwnedFd, String> {
+    let failed = |error: landlock::RulesetError| error.to_string();
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(VERSION))
+        .and_then(Ruleset::create)
+        .map_err(failed)?;
+    // Names of files are no secret, and a program that may not be read can still be run by its owner.
+    let mut rules = add(rules, Path::new("/"), AccessFs::ReadDir | AccessFs::Execute)?;
+    for part in parts(Path::new("/"), &unreadable(places), MOST_RULES) {
+        rules = add(rules, &part, AccessFs::ReadFile.into())?;
+    }
+    let kept_out = unchangeable(places);
+    let mut writable = vec![project.to_owned()];
+    writable.extend(repository_of(project));
+    writable.extend(places.temporary.iter().chain(&places.writable).cloned());
+    writable.extend(caches(&places.user_home));
+    for root in writable.iter().filter(|root| root.parent().is_some()) {
+        for part in parts(root, &kept_out, MOST_RULES) {
+            rules = add(rules, &part, AccessFs::from_all(VERSION))?;
+        }
+    }
+    for device in DEVICES.iter().map(PathBuf::from).filter(|device| device.exists()) {
+        rules = add(rules, &device, AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::from_file(VERSION))?;
+        if device.is_dir() {
+            rules = add(rules, &device, AccessFs::from_all(VERSION))?;
+        }
+    }
+    Option::<OwnedFd>::from(rules).ok_or_else(|| "the kernel made no rules".to_owned())
+}
+
+/// What vanished since it was listed, or cannot be opened, needs no rule.
+fn add(rules: RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+    let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
+    let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(VERSION) };
+    rules.add_rule(PathBeneath::new(opened, rights)).map_err(|error| error.to_string())
+}
+
+/// From here on the calling thread and what it starts are within the rules. Makes system calls only.
+pub(super) fn enter(rules: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    // SAFETY: the call takes two numbers and touches no memory.
+    #[expect(unsafe_code, reason = "the crate's way allocates, which a forked child must not")]
+    let entered = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+    if entered == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,96 @@
+//! What commands may not read, and what they may not change.
+
+use std::path::{Path, PathBuf};
+
+use super::SandboxPlaces;
+
+/// Below the user's home.
+const STORES: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/op",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".mozilla",
+    ".gnupg",
+    ".kube",
+    ".docker/config.json",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".password-store",
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+    ".pypirc",
+    ".npmrc",
+    ".cargo/credentials.toml",
+    ".cargo/credentials",
+    ".modal.toml",
+    ".vault-token",
+    "Library/Keychains",
+];
+
+/// Below the Hermes home.
+const OURS: &[&str] = &[".env", "auth.json", "pairing", "credentials"];
+
+/// Below the Hermes home, readable but not to be changed.
+const KEPT: &[&str] =
+    &["config.yaml", "SOUL.md", "state.db", "state.db-wal", "state.db-shm", "processes.json", "cron"];
+
+/// Read by every shell that starts.
+const STARTUP: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".config/fish",
+    ".config/autostart",
+    ".config/systemd",
+    ".ssh",
+    ".gitconfig",
+    ".config/git",
+    ".local/bin",
+    ".cargo/bin",
+    ".cargo/config.toml",
+    "bin",
+];
+
+/// Paths that exist and may not be read, without links in them.
+pub(super) fn unreadable(places: &SandboxPlaces) -> Vec<PathBuf> {
+    let stores = STORES.iter().map(|name| places.user_home.join(name));
+    let ours = OURS.iter().map(|name| places.hermes_home.join(name));
+    let mut found: Vec<PathBuf> = stores.chain(ours).filter_map(|path| path.canonicalize().ok()).collect();
+    found.extend(ssh_keys(&places.user_home.join(".ssh")));
+    found
+}
+
+/// Paths that exist and may not be changed even where the folder around them may.
+pub(super) fn unchangeable(places: &SandboxPlaces) -> Vec<PathBuf> {
+    let startup = STARTUP.iter().map(|name| places.user_home.join(name));
+    let ours = KEPT.iter().map(|name| places.hermes_home.join(name));
+    let paths = startup.chain(ours).filter_map(|path| path.canonicalize().ok());
+    unreadable(places).into_iter().chain(paths).collect()
+}
+
+/// Everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.
+fn ssh_keys(folder: &Path) -> Vec<PathBuf> {
+    let public = |name: &str| {
+        name.starts_with("known_hosts")
+            || name.starts_with("config")
+            || Path::new(name).extension().is_some_and(|extension| extension == "pub")
+            || name == "allowed_signers"
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| !public(&entry.file_name().to_string_lossy()))
+        .filter_map(|entry| entry.path().canonicalize().ok())
+        .collect()
+}

@@ -1,0 +1,94 @@
+//! Which folder is the project, and which neighbours to let in around what is kept out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::SandboxPlaces;
+
+/// The nearest folder above with a repository; the folder itself if there is none below the user's home.
+pub(super) fn project_of(directory: &Path, places: &SandboxPlaces) -> PathBuf {
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let above = |folder: &&Path| !places.user_home.starts_with(folder) && folder.parent().is_some();
+    let found = directory.ancestors().take_while(above).find(|folder| folder.join(".git").exists());
+    found.map_or(directory.clone(), Path::to_owned)
+}
+
+/// Where a repository whose `.git` is a file keeps its data: a worktree's lies with the main one.
+pub(super) fn repository_of(project: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(project.join(".git")).ok()?;
+    let given = Path::new(text.trim().strip_prefix("gitdir:")?.trim()).to_owned();
+    let folder = project.join(given).canonicalize().ok()?;
+    let common = fs::read_to_string(folder.join("commondir")).ok();
+    let common = common.and_then(|common| folder.join(common.trim()).canonicalize().ok());
+    Some(common.unwrap_or(folder))
+}
+
+/// The largest parts of a tree that hold nothing of what is kept out. Links are left out: what they lead to is let in,
+/// or not, where it really lies.
+pub(super) fn parts(root: &Path, kept_out: &[PathBuf], most: usize) -> Vec<PathBuf> {
+    let mut parts = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(next) = open.pop() {
+        if kept_out.iter().any(|path| next.starts_with(path)) {
+            continue;
+        }
+        if !kept_out.iter().any(|path| path.starts_with(&next)) {
+            parts.push(next);
+            if parts.len() >= most {
+                tracing::warn!(root = %root.display(), "too many files to let into the sandbox one by one");
+                return parts;
+            }
+            continue;
+        }
+        let entries = fs::read_dir(&next).into_iter().flatten().flatten();
+        open.extend(
+            entries
+                .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
+                .map(|entry| entry.path()),
+        );
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_out_is_walked_around() {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        for folder in ["a/secret", "a/other", "b"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("a/secret"), root.join("link")).unwrap();
+        let mut found = parts(&root, &[root.join("a/secret")], 100);
+        found.sort();
+        assert_eq!(found, [root.join("a/other"), root.join("b")]);
+        assert_eq!(parts(&root, &[], 100), std::slice::from_ref(&root));
+        assert!(parts(&root.join("a/secret"), &[root.join("a/secret")], 100).is_empty());
+    }
+
+    #[test]
+    fn the_project_is_where_the_repository_is() {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("home/p/.git")).unwrap();
+        fs::create_dir_all(root.join("home/p/src/deep")).unwrap();
+        fs::create_dir_all(root.join("home/q/.git")).unwrap();
+        fs::create_dir_all(root.join("home/.git")).unwrap();
+        fs::create_dir_all(root.join("home/plain")).unwrap();
+        let places = SandboxPlaces { user_home: root.join("home"), ..SandboxPlaces::default() };
+        let check =
+            |from: &str, wanted: &str| assert_eq!(project_of(&root.join(from), &places), root.join(wanted));
+        check("home/p/src/deep", "home/p");
+        check("home/plain", "home/plain");
+        check("home", "home");
+        fs::create_dir_all(root.join("home/p/.git/worktrees/w")).unwrap();
+        fs::create_dir_all(root.join("home/w")).unwrap();
+        let gitdir = root.join("home/p/.git/worktrees/w");
+        fs::write(root.join("home/w/.git"), format!("gitdir: {}\n", gitdir.display())).unwrap();
+        fs::write(gitdir.join("commondir"), "../..\n").unwrap();
+        assert_eq!(repository_of(&root.join("home/w")), Some(root.join("home/p/.git")));
+    }
+}

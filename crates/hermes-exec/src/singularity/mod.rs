@@ -1,0 +1,337 @@
+//! Commands in an instance of Apptainer, or of Singularity, which takes the same words.
+//!
+//! Made for machines where nobody is root: clusters. A host is the client program and its folders; a `Singularity` is one
+//! task's instance, made at the first command and made anew when it is gone. What a persistent one keeps is its overlay.
+
+mod image;
+mod records;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_task::spawn_named;
+use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
+use tokio::sync::Mutex;
+
+use crate::capture::Bounds;
+use crate::docker::{Keep, Limits, container_directory};
+use crate::remote::{
+    Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
+    RemoteShell, find_program, lock_unless, safe_name,
+};
+use crate::variables::Variables;
+
+const CHECK_LIMIT: Duration = Duration::from_secs(10);
+const START_LIMIT: Duration = Duration::from_mins(2);
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// The client program and where it keeps things.
+#[derive(Debug, Clone)]
+pub struct SingularityHostOptions {
+    /// Overlays; see [`scratch_folder`].
+    pub scratch: PathBuf,
+    /// Images; `<scratch>/.apptainer` if not said.
+    pub cache: Option<PathBuf>,
+    /// The file that says which overlay belongs to which task.
+    pub records: PathBuf,
+}
+
+/// One task's instance.
+#[derive(Debug, Clone)]
+pub struct SingularityOptions {
+    pub task: String,
+    /// A file, or an address such as `docker://python:3.11-slim`.
+    pub image: String,
+    /// Where commands begin, as configured. What can only be a folder of the host is ignored.
+    pub directory: Option<String>,
+    /// Variables for commands.
+    pub exports: Forwarded,
+    pub limits: Limits,
+    pub keep: Keep,
+    pub bounds: Bounds,
+}
+
+/// A machine with Apptainer.
+#[derive(Debug)]
+pub struct SingularityHost {
+    cli: Cli,
+    options: SingularityHostOptions,
+    /// Held while an image is built, so that it is built once.
+    building: Mutex<()>,
+    tasks: PerTask<Singularity>,
+}
+
+impl SingularityHost {
+    /// Looks for `apptainer`, then for `singularity`. Starts nothing.
+    pub fn find(
+        options: SingularityHostOptions,
+        variables: Variables,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, RunError> {
+        match find_program(&["apptainer", "singularity"], &variables, &["/usr/local/bin", "/usr/bin"]) {
+            Found::Program(program) => Ok(Self::at(program, options, variables, clock)),
+            Found::NotExecutable(program) => {
+                Err(RunError::Unavailable(format!("{} is there and may not be run", program.display())))
+            }
+            Found::Missing => Err(RunError::Unavailable(
+                "no apptainer or singularity was found; install one, or choose another terminal.backend"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// This client and no other.
+    pub fn at(
+        program: PathBuf,
+        options: SingularityHostOptions,
+        variables: Variables,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let cli = Cli { program, variables, clock };
+        Arc::new(Self { cli, options, building: Mutex::new(()), tasks: PerTask::default() })
+    }
+
+    /// Whether the client works.
+    pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
+        match self.cli.ask(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
+            Ok(said) if said.code == 0 => Ok(()),
+            Ok(said) => Err(RunError::Unavailable(format!(
+                "`{} version` failed: {}",
+                self.cli.program.display(),
+                said.text
+            ))),
+            Err(error) => Err(RunError::Unavailable(error.to_string())),
+        }
+    }
+
+    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    pub fn open(self: &Arc<Self>, options: SingularityOptions) -> Arc<Singularity> {
+        let task = options.task.clone();
+        self.tasks.get_or_make(&task, || {
+            let start = container_directory(options.directory.as_deref());
+            let shell = RemoteShell::new(&start, &options.exports, options.bounds);
+            Singularity { host: Arc::clone(self), options, shell, instance: Mutex::new(None) }
+        })
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.options.cache.clone().unwrap_or_else(|| self.options.scratch.join(".apptainer"))
+    }
+}
+
+/// Where large things go: what is configured, else the cluster's scratch space of the user, else beside other sandboxes.
+pub fn scratch_folder(configured: Option<&Path>, user: Option<&str>, sandboxes: &Path) -> PathBuf {
+    if let Some(folder) = configured {
+        return folder.to_owned();
+    }
+    let cluster = user.map(|user| Path::new("/scratch").join(safe_name(user)));
+    let writable =
+        |folder: &Path| folder.is_dir() && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
+    match cluster.filter(|folder| writable(folder)) {
+        Some(folder) => folder.join("hermes-agent"),
+        None => sandboxes.join("singularity"),
+    }
+}
+
+/// A task's place in an instance.
+#[derive(Debug)]
+pub struct Singularity {
+    host: Arc<SingularityHost>,
+    options: SingularityOptions,
+    shell: RemoteShell,
+    /// Its name, once it runs. The lock is held while it is started, so that parallel calls share one.
+    instance: Mutex<Option<String>>,
+}
+
+impl Singularity {
+    /// Where the next command starts.
+    pub fn directory(&self) -> String {
+        self.shell.directory()
+    }
+
+    /// Stops the instance. One that is gone already is no failure. The next command starts a new one.
+    pub async fn close(&self) {
+        let Some(name) = self.instance.lock().await.take() else { return };
+        self.shell.forget().await;
+        self.stop(&name).await;
+    }
+
+    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+        let mut fresh = false;
+        loop {
+            let name = match self.running(cancel).await {
+                Ok(name) => name,
+                Err(CliError::Interrupted) => {
+                    return Ok(Finished { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
+                }
+                Err(error) => {
+                    return Err(RunError::Unavailable(format!("the instance could not be started: {error}")));
+                }
+            };
+            match self.shell.call(&self.reach(&name), command, cancel).await? {
+                Called::Finished(finished) => return Ok(finished),
+                // Nothing was run, so it may be run again.
+                Called::NeverBegan { .. } if !fresh && self.is_gone(&name).await => {
+                    tracing::warn!(name, "the instance was gone; a new one is started");
+                    self.discard(&name).await;
+                    fresh = true;
+                }
+                Called::NeverBegan { said, code } => {
+                    let image = &self.options.image;
+                    let text =
+                        format!("no bash could be started in image {image} (exit code {code}): {said}");
+                    return Err(RunError::Unavailable(text));
+                }
+                Called::Unfinished { mut output, code } => {
+                    if self.is_gone(&name).await {
+                        output.push_str("\n[The instance stopped while the command was running]");
+                        self.discard(&name).await;
+                    }
+                    return Ok(Finished { output, exit_code: code });
+                }
+            }
+        }
+    }
+
+    async fn running(&self, cancel: &Cancel) -> Result<String, CliError> {
+        let mut instance = lock_unless(&self.instance, cancel).await.ok_or(CliError::Interrupted)?;
+        if let Some(name) = &*instance {
+            return Ok(name.clone());
+        }
+        self.host.check(cancel).await.map_err(|error| CliError::Refused(error.to_string()))?;
+        let image = self.host.image(&self.options.image, cancel).await?;
+        let overlay = match self.options.keep {
+            Keep::Persistent => Some(self.overlay().map_err(|error| CliError::Refused(error.to_string()))?),
+            Keep::Ephemeral => None,
+        };
+        let name = format!("hermes_{}", random_hex(12));
+        let arguments = start_arguments(&self.options.limits, overlay.as_deref(), &image, &name);
+        match self.host.cli.ask(&arguments, None, START_LIMIT, cancel).await {
+            Ok(said) if said.code == 0 => {}
+            Ok(said) => return Err(CliError::Refused(said.text)),
+            Err(error) => {
+                // It may have been started all the same.
+                self.stop(&name).await;
+                return Err(error);
+            }
+        }
+        *instance = Some(name.clone());
+        Ok(name)
+    }
+
+    /// The folder that keeps what the instance writes.
+    fn overlay(&self) -> std::io::Result<PathBuf> {
+        let usual = self
+            .host
+            .options
+            .scratch
+            .join("hermes-overlays")
+            .join(format!("overlay-{}", safe_name(&self.options.task)));
+        let folder = records::overlay_of(&self.host.options.records, &self.options.task, usual)?;
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    fn reach(&self, name: &str) -> Reach {
+        Reach { cli: self.host.cli.clone(), words: exec_arguments(name), form: Form::Words }
+    }
+
+    async fn is_gone(&self, name: &str) -> bool {
+        let words = ["instance", "list", name].map(str::to_owned);
+        let asked = self.host.cli.ask(&words, None, CHECK_LIMIT, &Cancel::new()).await;
+        asked.is_ok_and(|said| !said.text.contains(name))
+    }
+
+    /// Lets go of an instance that is gone, unless another call has replaced it already.
+    async fn discard(&self, name: &str) {
+        let mut instance = self.instance.lock().await;
+        if instance.as_deref() == Some(name) {
+            *instance = None;
+            self.shell.forget().await;
+        }
+    }
+
+    async fn stop(&self, name: &str) {
+        let words = ["instance", "stop", name].map(str::to_owned);
+        match self.host.cli.ask(&words, None, STOP_LIMIT, &Cancel::new()).await {
+            Ok(said) if said.code == 0 || said.text.contains("no instance found") => {}
+            Ok(said) => tracing::warn!(said = said.text, name, "the instance could not be stopped"),
+            Err(error) => tracing::warn!(%error, name, "the instance could not be stopped"),
+        }
+    }
+}
+
+/// An instance nobody holds any more is stopped beside, if there is still a runtime to do it.
+impl Drop for Singularity {
+    fn drop(&mut self) {
+        let Some(name) = self.instance.get_mut().take() else { return };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let cli = self.host.cli.clone();
+            let words = ["instance", "stop", &name].map(str::to_owned);
+            spawn_named(format!("stop {name}"), &Cancel::new(), async move {
+                cli.ask(&words, None, STOP_LIMIT, &Cancel::new()).await
+            });
+        }
+    }
+}
+
+impl Environment for Singularity {
+    fn run<'a>(
+        &'a self,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(self.execute(command, cancel))
+    }
+}
+
+fn start_arguments(limits: &Limits, overlay: Option<&Path>, image: &str, name: &str) -> Vec<String> {
+    let mut words: Vec<String> =
+        ["instance", "start", "--containall", "--no-home"].map(str::to_owned).to_vec();
+    match overlay {
+        Some(folder) => words.extend(["--overlay".to_owned(), folder.display().to_string()]),
+        None => words.push("--writable-tmpfs".to_owned()),
+    }
+    if limits.memory_mb > 0 {
+        words.extend(["--memory".to_owned(), format!("{}M", limits.memory_mb)]);
+    }
+    if limits.cpus > 0.0 {
+        words.extend(["--cpus".to_owned(), limits.cpus.to_string()]);
+    }
+    words.extend([image.to_owned(), name.to_owned()]);
+    words
+}
+
+/// Nothing of our own environment goes in.
+fn exec_arguments(name: &str) -> Vec<String> {
+    let instance = format!("instance://{name}");
+    ["exec", "--cleanenv", "--pwd", "/", &instance].map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_start() {
+        let limits = Limits { cpus: 2.0, memory_mb: 5120, disk_mb: 51200 };
+        let words =
+            start_arguments(&limits, Some(Path::new("/s/overlay-t")), "/c/x.sif", "hermes_1").join(" ");
+        assert_eq!(
+            words,
+            "instance start --containall --no-home --overlay /s/overlay-t --memory 5120M --cpus 2 /c/x.sif hermes_1"
+        );
+        let none = Limits { cpus: 0.0, memory_mb: 0, disk_mb: 0 };
+        let words = start_arguments(&none, None, "docker://a", "hermes_1").join(" ");
+        assert_eq!(words, "instance start --containall --no-home --writable-tmpfs docker://a hermes_1");
+        assert_eq!(exec_arguments("hermes_1").join(" "), "exec --cleanenv --pwd / instance://hermes_1");
+    }
+
+    #[test]
+    fn scratch_is_what_is_said_or_beside_the_sandboxes() {
+        assert_eq!(scratch_folder(Some(Path::new("/x")), Some("me"), Path::new("/sb")), Path::new("/x"));
+        assert_eq!(scratch_folder(None, Some("no/such"), Path::new("/sb")), Path::new("/sb/singularity"));
+        assert_eq!(scratch_folder(None, None, Path::new("/sb")), Path::new("/sb/singularity"));
+    }
+}

@@ -1,0 +1,61 @@
+//! The file that says which overlay belongs to which task. Other releases write it too.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+/// The task's overlay as it is written down; `usual` is written down if nothing is.
+pub(super) fn overlay_of(file: &Path, task: &str, usual: PathBuf) -> io::Result<PathBuf> {
+    let mut known = match std::fs::read(file) {
+        Ok(bytes) => match serde_json::from_slice::<Map<String, Value>>(&bytes) {
+            Ok(known) => known,
+            Err(error) => {
+                // It holds nothing that cannot be had from the task's name; but what is in it stays readable.
+                tracing::warn!(%error, file = %file.display(), "the list of overlays cannot be read; it is left alone");
+                return Ok(usual);
+            }
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
+        Err(error) => return Err(error),
+    };
+    if let Some(folder) =
+        known.get(task).and_then(Value::as_str).map(PathBuf::from).filter(|folder| folder.is_absolute())
+    {
+        return Ok(folder);
+    }
+    known.insert(task.to_owned(), Value::String(usual.to_string_lossy().into_owned()));
+    replace(file, &Value::Object(known).to_string())?;
+    Ok(usual)
+}
+
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let beside = file.with_extension(format!("{}.new", hermes_types::random_hex(8)));
+    let mut new = std::fs::File::create(&beside)?;
+    new.write_all(text.as_bytes())?;
+    new.sync_all()?;
+    std::fs::rename(&beside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_holds_and_what_cannot_be_read_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("home/snapshots.json");
+        let overlay = |task: &str, usual: &str| overlay_of(&file, task, PathBuf::from(usual)).unwrap();
+        assert_eq!(overlay("a", "/o/a"), Path::new("/o/a"));
+        assert_eq!(overlay("b", "/o/b"), Path::new("/o/b"));
+        assert_eq!(overlay("a", "/other"), Path::new("/o/a"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), r#"{"a":"/o/a","b":"/o/b"}"#);
+        std::fs::write(&file, "nonsense").unwrap();
+        assert_eq!(overlay("a", "/x"), Path::new("/x"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "nonsense");
+    }
+}

@@ -1,0 +1,353 @@
+//! Commands on another machine, through the `ssh` program.
+//!
+//! All calls share one connection, kept by a control socket of this process in a private folder. Nobody is asked
+//! anything: a login that needs a password fails. A new host's key is taken down, a changed one refused. A connection that
+//! breaks while a command runs ends that call with a word about it; the command may have had its effect, so it is not
+//! repeated. The next call connects anew.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
+use tokio::sync::Mutex;
+
+use crate::capture::Bounds;
+use crate::remote::{
+    Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
+    RemoteShell, find_program, fnv, lock_unless,
+};
+use crate::variables::Variables;
+
+const PROBE_LIMIT: Duration = Duration::from_secs(15);
+const CONTROL_LIMIT: Duration = Duration::from_secs(5);
+/// What ssh itself ends with when there is no connection.
+const NO_CONNECTION: i32 = 255;
+/// Unix sockets have short names, shortest on macOS (104); ssh adds 17 characters while it makes one.
+const LONGEST_SOCKET: usize = 104 - 18;
+
+/// Another machine and how to log in there.
+#[derive(Debug, Clone)]
+pub struct SshOptions {
+    pub host: String,
+    pub user: String,
+    pub port: u16,
+    pub key: Option<PathBuf>,
+    /// Where commands begin; `~` if not said.
+    pub directory: Option<String>,
+    /// Variables for commands.
+    pub exports: Forwarded,
+    /// Instead of the user's own list of known hosts.
+    pub known_hosts: Option<PathBuf>,
+    /// Where the folder with the control socket is made. Its path should be short.
+    pub temp: PathBuf,
+    pub bounds: Bounds,
+}
+
+/// A connection to another machine, shared by its tasks.
+#[derive(Debug)]
+pub struct SshHost {
+    options: SshOptions,
+    cli: Cli,
+    socket: PathBuf,
+    /// Held while the connection is made.
+    connected: Mutex<Connected>,
+    tasks: PerTask<Ssh>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connected {
+    Yes,
+    No,
+}
+
+impl SshHost {
+    /// Starts nothing yet: the connection is made at the first command.
+    pub fn new(
+        options: SshOptions,
+        variables: Variables,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, RunError> {
+        for (what, value) in [("terminal.ssh_host", &options.host), ("terminal.ssh_user", &options.user)] {
+            if value.is_empty() || value.chars().any(|c| c.is_whitespace() || c.is_control()) {
+                return Err(RunError::Unavailable(format!("{what} is missing or is no name")));
+            }
+        }
+        let program = match find_program(&["ssh"], &variables, &["/usr/bin", "/usr/local/bin"]) {
+            Found::Program(program) => program,
+            Found::NotExecutable(_) | Found::Missing => {
+                return Err(RunError::Unavailable(
+                    "no ssh program was found; install the OpenSSH client".to_owned(),
+                ));
+            }
+        };
+        let socket = socket_path(&options, &random_hex(6));
+        let cli = Cli { program, variables, clock };
+        Ok(Arc::new(Self {
+            options,
+            cli,
+            socket,
+            connected: Mutex::new(Connected::No),
+            tasks: PerTask::default(),
+        }))
+    }
+
+    /// The task's place over there; who asks for the same task gets the same one as long as anybody holds it.
+    pub fn open(self: &Arc<Self>, task: &str) -> Arc<Ssh> {
+        self.tasks.get_or_make(task, || {
+            let start = self.options.directory.as_deref().unwrap_or("~");
+            Ssh {
+                host: Arc::clone(self),
+                shell: RemoteShell::new(start, &self.options.exports, self.options.bounds),
+            }
+        })
+    }
+
+    /// Ends the connection.
+    pub async fn close(&self) {
+        let mut connected = self.connected.lock().await;
+        if *connected == Connected::Yes {
+            *connected = Connected::No;
+            let _ = self.control("exit").await;
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+
+    /// Makes the connection if there is none; the first thing that is asked over it is nothing.
+    async fn connect(&self, cancel: &Cancel) -> Result<(), CliError> {
+        let mut connected = lock_unless(&self.connected, cancel).await.ok_or(CliError::Interrupted)?;
+        if *connected == Connected::Yes {
+            return Ok(());
+        }
+        make_private(&self.socket).map_err(|error| CliError::Refused(error.to_string()))?;
+        let mut words = self.words();
+        words.push("true".to_owned());
+        let said = self.cli.ask(&words, None, PROBE_LIMIT, cancel).await?;
+        // What `true` comes to is the other shell's business; 255 is ssh's own.
+        if said.code == NO_CONNECTION {
+            return Err(CliError::Refused(said.text));
+        }
+        *connected = Connected::Yes;
+        Ok(())
+    }
+
+    /// Whether the shared connection still stands.
+    async fn stands(&self) -> bool {
+        self.control("check").await.is_ok_and(|code| code == 0)
+    }
+
+    async fn lost(&self) {
+        let mut connected = self.connected.lock().await;
+        if *connected == Connected::Yes {
+            let _ = self.control("exit").await;
+            let _ = std::fs::remove_file(&self.socket);
+            *connected = Connected::No;
+        }
+    }
+
+    async fn control(&self, order: &str) -> Result<i32, CliError> {
+        let words = self.words();
+        let mut all = vec!["-O".to_owned(), order.to_owned()];
+        all.extend(words);
+        Ok(self.cli.ask(&all, None, CONTROL_LIMIT, &Cancel::new()).await?.code)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach { cli: self.cli.clone(), words: self.words(), form: Form::Line }
+    }
+
+    fn words(&self) -> Vec<String> {
+        words(&self.options, &self.socket)
+    }
+}
+
+/// A task's place on another machine.
+#[derive(Debug)]
+pub struct Ssh {
+    host: Arc<SshHost>,
+    shell: RemoteShell,
+}
+
+impl Ssh {
+    /// Where the next command starts.
+    pub fn directory(&self) -> String {
+        self.shell.directory()
+    }
+
+    /// Removes what the task's shell left over there. The connection stays for other tasks.
+    pub async fn close(&self) {
+        if *self.host.connected.lock().await == Connected::Yes {
+            self.shell.clean(&self.host.reach()).await;
+        }
+    }
+
+    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+        let mut again = true;
+        loop {
+            match self.host.connect(cancel).await {
+                Ok(()) => {}
+                Err(CliError::Interrupted) => {
+                    return Ok(Finished { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
+                }
+                Err(CliError::TimedOut(limit)) => {
+                    let text = format!("SSH connection timed out after {} s", limit.as_secs());
+                    return Err(RunError::Unavailable(text));
+                }
+                Err(error) => return Err(RunError::Unavailable(format!("SSH connection failed: {error}"))),
+            }
+            match self.shell.call(&self.host.reach(), command, cancel).await? {
+                Called::Finished(finished) => return Ok(finished),
+                // The connection was gone before the command was sent; it may be sent again.
+                Called::NeverBegan { code: NO_CONNECTION, .. } if again && !self.host.stands().await => {
+                    self.host.lost().await;
+                    again = false;
+                }
+                Called::NeverBegan { code: NO_CONNECTION, said } => {
+                    self.host.lost().await;
+                    return Err(RunError::Unavailable(format!("SSH connection failed: {said}")));
+                }
+                Called::NeverBegan { said, code } => {
+                    let text = format!(
+                        "no bash could be started on {} (exit code {code}): {said}",
+                        self.host.options.host
+                    );
+                    return Err(RunError::Unavailable(text));
+                }
+                Called::Unfinished { mut output, code } => {
+                    if code == NO_CONNECTION && !self.host.stands().await {
+                        self.host.lost().await;
+                        output.push_str(
+                            "\n[The SSH connection was lost while the command was running. It may have gone on or \
+                             stopped; look before you repeat it. The next command connects anew.]",
+                        );
+                    }
+                    return Ok(Finished { output, exit_code: code });
+                }
+            }
+        }
+    }
+}
+
+impl Environment for Ssh {
+    fn run<'a>(
+        &'a self,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(self.execute(command, cancel))
+    }
+}
+
+/// What goes before the command. Whatever the host is called, it is no option.
+fn words(options: &SshOptions, socket: &Path) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut set = |option: String| words.extend(["-o".to_owned(), option]);
+    set(format!("ControlPath={}", socket.display()));
+    set("ControlMaster=auto".to_owned());
+    set("ControlPersist=300".to_owned());
+    set("BatchMode=yes".to_owned());
+    set("StrictHostKeyChecking=accept-new".to_owned());
+    set("ConnectTimeout=10".to_owned());
+    // A link that went silent is noticed within a minute, not never.
+    set("ServerAliveInterval=15".to_owned());
+    set("ServerAliveCountMax=3".to_owned());
+    set("LogLevel=ERROR".to_owned());
+    if let Some(file) = &options.known_hosts {
+        set(format!("UserKnownHostsFile={}", file.display()));
+    }
+    words.push("-T".to_owned());
+    if options.port != 22 {
+        words.extend(["-p".to_owned(), options.port.to_string()]);
+    }
+    if let Some(key) = &options.key {
+        words.extend(["-i".to_owned(), key.display().to_string()]);
+    }
+    words.extend(["--".to_owned(), format!("{}@{}", options.user, options.host)]);
+    words
+}
+
+/// A socket of this process: another Hermes that ends must not take our connection with it.
+fn socket_path(options: &SshOptions, own: &str) -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    let name = format!("{}@{}:{}", options.user, options.host, options.port);
+    let folder = format!("hermes-ssh-{user}");
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '@' | ':' | '.' | '-' | '_'));
+    let long = options.temp.join(&folder).join(format!("{name}-{own}.sock"));
+    if plain && long.as_os_str().len() <= LONGEST_SOCKET {
+        return long;
+    }
+    let file = format!("{:016x}-{own}.sock", fnv(&name));
+    let short = options.temp.join(&folder).join(&file);
+    if short.as_os_str().len() <= LONGEST_SOCKET && !short.to_string_lossy().contains(['%', ' ', '"', '\'']) {
+        return short;
+    }
+    Path::new("/tmp").join(folder).join(file)
+}
+
+/// The folder of the socket must be ours alone: whoever may enter it may use the connection.
+fn make_private(socket: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+    let Some(folder) = socket.parent() else { return Ok(()) };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = std::fs::symlink_metadata(folder)?;
+    if !found.is_dir()
+        || found.uid() != rustix::process::geteuid().as_raw()
+        || found.permissions().mode() & 0o077 != 0
+    {
+        return Err(std::io::Error::other(format!(
+            "{} is not a private folder of this user",
+            folder.display()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(host: &str, port: u16, key: Option<&str>) -> SshOptions {
+        SshOptions {
+            host: host.to_owned(),
+            user: "me".to_owned(),
+            port,
+            key: key.map(PathBuf::from),
+            directory: None,
+            exports: Forwarded::default(),
+            known_hosts: None,
+            temp: PathBuf::from("/tmp"),
+            bounds: Bounds::default(),
+        }
+    }
+
+    fn check(options: &SshOptions, rest: &str) {
+        let start = "-o ControlPath=/s -o ControlMaster=auto -o ControlPersist=300 -o BatchMode=yes \
+            -o StrictHostKeyChecking=accept-new -o ConnectTimeout=10 -o ServerAliveInterval=15 \
+            -o ServerAliveCountMax=3 -o LogLevel=ERROR";
+        assert_eq!(words(options, Path::new("/s")).join(" "), format!("{start} {rest}"));
+    }
+
+    #[test]
+    fn port_and_key_are_named_where_they_differ() {
+        check(&options("box", 22, None), "-T -- me@box");
+        check(&options("box", 2222, Some("/k")), "-T -p 2222 -i /k -- me@box");
+        let known = SshOptions { known_hosts: Some(PathBuf::from("/kh")), ..options("box", 22, None) };
+        check(&known, "-o UserKnownHostsFile=/kh -T -- me@box");
+    }
+
+    #[test]
+    fn the_socket_has_a_short_name() {
+        let short = socket_path(&options("box", 22, None), "ab");
+        assert!(short.ends_with("me@box:22-ab.sock"), "{}", short.display());
+        for odd in [&"x".repeat(200), "bo%x", "a b"] {
+            let path = socket_path(&options(odd, 22, None), "ab");
+            assert!(
+                path.as_os_str().len() <= LONGEST_SOCKET && !path.to_string_lossy().contains(['%', ' ']),
+                "{}",
+                path.display()
+            );
+        }
+        let deep = SshOptions { temp: PathBuf::from("/").join("t".repeat(90)), ..options("box", 22, None) };
+        assert!(socket_path(&deep, "ab").starts_with("/tmp"));
+    }
+}

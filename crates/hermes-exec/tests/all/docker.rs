@@ -1,0 +1,293 @@
+//! Containers of a real engine. Skipped, with a word, where none was started: `scripts/peers/docker start`.
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the engine is asked behind our back, where the script says it is"
+)]
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use hermes_exec::{
+    Bounds, Docker, DockerEngine, DockerOptions, Forwarded, Keep, Limits, Network, RemoteFiles, Root,
+    Variables,
+};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, RunError};
+use tempfile::TempDir;
+
+use super::files::works_on_files;
+use super::remote::{
+    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, keeps_processes,
+    speaks_plainly, takes_input,
+};
+
+struct Peer {
+    address: String,
+    image: String,
+    engine: Arc<DockerEngine>,
+    folder: TempDir,
+}
+
+impl Peer {
+    fn started() -> Option<Self> {
+        let (Ok(address), Ok(image)) =
+            (std::env::var("HERMES_TEST_DOCKER_HOST"), std::env::var("HERMES_TEST_DOCKER_IMAGE"))
+        else {
+            println!("skipped: HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)");
+            return None;
+        };
+        let variables = variables(&address);
+        let engine = DockerEngine::find(variables, Arc::new(SystemClock::new())).unwrap();
+        Some(Self { address, image, engine, folder: tempfile::tempdir().unwrap() })
+    }
+
+    fn options(&self, task: &str) -> DockerOptions {
+        DockerOptions {
+            task: own(task),
+            image: self.image.clone(),
+            directory: None,
+            mount: None,
+            sandboxes: self.folder.path().to_owned(),
+            volumes: Vec::new(),
+            credentials: Vec::new(),
+            exports: Forwarded::default(),
+            limits: Limits { cpus: 1.0, memory_mb: 256, disk_mb: 1024 },
+            network: Network::Off,
+            root: Root::ReadOnly,
+            keep: Keep::Ephemeral,
+            bounds: Bounds::default(),
+        }
+    }
+
+    fn docker(&self, arguments: &[&str]) -> String {
+        let output =
+            Command::new("docker").args(arguments).env("DOCKER_HOST", &self.address).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Names of containers of a task.
+    fn containers(&self, task: &str) -> usize {
+        self.docker(&["ps", "-aq", "--filter", &format!("label=hermes-task-id={}", own(task))])
+            .lines()
+            .count()
+    }
+
+    async fn close(&self, docker: &Docker, task: &str) {
+        docker.close().await;
+        assert_eq!(self.containers(task), 0, "a container was left behind");
+        docker.close().await;
+    }
+}
+
+/// A task of this run: one that failed before may have left its container.
+fn own(task: &str) -> String {
+    format!("{task}-{}", std::process::id())
+}
+
+fn variables(address: &str) -> Variables {
+    let base = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/nowhere"), ("DOCKER_HOST", address)];
+    Variables::for_commands(base, &[], &[])
+}
+
+#[tokio::test]
+async fn commands_run_as_they_do_here() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine.engine.open(engine.options("plain"));
+    speaks_plainly(There(&*docker)).await;
+    takes_input(There(&*docker)).await;
+    does_not_wait_for_what_is_left_running(There(&*docker)).await;
+    keeps_processes(There(&*docker)).await;
+    engine.close(&docker, "plain").await;
+}
+
+#[tokio::test]
+async fn state_lasts_and_files_can_be_worked_on() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine.engine.open(engine.options("state"));
+    keeps_its_state(There(&*docker), "/workspace/x").await;
+    assert_eq!(docker.directory(), "/workspace/x");
+    works_on_files(RemoteFiles::new(&*docker, Bounds::default()), There(&*docker)).await;
+    engine.close(&docker, "state").await;
+}
+
+#[tokio::test]
+async fn what_is_stopped_here_ends_in_there() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine.engine.open(engine.options("ending"));
+    ends_what_it_started(There(&*docker)).await;
+    engine.close(&docker, "ending").await;
+}
+
+#[tokio::test]
+async fn parallel_first_calls_share_one_container() {
+    let Some(engine) = Peer::started() else { return };
+    let one = engine.engine.open(engine.options("parallel"));
+    let other = engine.engine.open(engine.options("parallel"));
+    assert!(Arc::ptr_eq(&one, &other));
+    let (a, b) = tokio::join!(There(&*one).run("hostname"), There(&*other).run("hostname"));
+    assert_eq!((a.exit_code, &a), (0, &b));
+    assert_eq!(engine.containers("parallel"), 1);
+    engine.close(&one, "parallel").await;
+}
+
+#[tokio::test]
+async fn what_is_to_last_outlives_the_container() {
+    let Some(engine) = Peer::started() else { return };
+    let options = DockerOptions { keep: Keep::Persistent, ..engine.options("lasting") };
+    let docker = engine.engine.open(options);
+    let there = There(&*docker);
+    there.check("echo kept > /workspace/file; echo home > ~/file; cd /workspace", "").await;
+    let first = docker.container().await;
+    engine.close(&docker, "lasting").await;
+    there.check("cat file ~/file; pwd", "kept\nhome\n/workspace\n").await;
+    let second = docker.container().await.unwrap();
+    assert_ne!(first.as_ref(), Some(&second));
+    // Somebody else removes it: nothing of a call has run, so it runs in a new one.
+    engine.docker(&["rm", "-f", &second]);
+    there.check("cat file", "kept\n").await;
+    engine.docker(&["restart", "-t", "0", &docker.container().await.unwrap()]);
+    there.check("cat file", "kept\n").await;
+    assert_eq!(
+        std::fs::read_to_string(
+            engine.folder.path().join("docker").join(own("lasting")).join("workspace/file")
+        )
+        .unwrap(),
+        "kept\n"
+    );
+    engine.close(&docker, "lasting").await;
+}
+
+#[tokio::test]
+async fn a_container_that_stops_in_the_middle_is_named() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine.engine.open(engine.options("middle"));
+    let there = There(&*docker);
+    there.check("true", "").await;
+    let name = docker.container().await.unwrap();
+    let (cut, ()) = tokio::join!(there.run("echo begun; touch /tmp/begun; sleep 600"), async {
+        while there.run("test -e /tmp/begun").await.exit_code != 0 {}
+        engine.docker(&["kill", &name]);
+    });
+    assert!(cut.exit_code != 0 && cut.output.starts_with("begun\n"), "{cut:?}");
+    assert!(cut.output.ends_with("[The container stopped while the command was running]"), "{cut:?}");
+    there.check("echo again", "again\n").await;
+    engine.close(&docker, "middle").await;
+}
+
+#[tokio::test]
+async fn the_host_is_out_of_reach_and_limits_hold() {
+    let Some(engine) = Peer::started() else { return };
+    let options = DockerOptions {
+        exports: Forwarded::pick(["FORWARDED"], |_| Some("it's".to_owned()), |_| None),
+        ..engine.options("fence")
+    };
+    let docker = engine.engine.open(options);
+    let there = There(&*docker);
+    std::fs::write(engine.folder.path().join("secret"), "s").unwrap();
+    let seen = there
+        .run(&format!(
+            "cat {}/secret; ls -A /root /home; env | grep -c DOCKER_HOST",
+            engine.folder.path().display()
+        ))
+        .await;
+    assert!(seen.output.contains("No such file") && seen.output.ends_with("/root:\n0\n"), "{seen:?}");
+    there.check("echo $FORWARDED", "it's\n").await;
+    let root = there
+        .run("touch /usr/x || echo read-only; grep -E 'CapEff|NoNewPrivs' /proc/self/status")
+        .await
+        .output;
+    assert!(root.contains("read-only\n") && root.contains("NoNewPrivs:\t1"), "{root}");
+    assert!(root.contains("CapEff:\t000000000000000b"), "CHOWN, DAC_OVERRIDE and FOWNER only: {root}");
+    let forks = "import os\nn=0\nwhile n < 400:\n try: pid=os.fork()\n except OSError: break\n if not pid:\n  import time; time.sleep(60)\n  os._exit(0)\n n+=1\nprint(n, flush=True)\nos.killpg(0, 9)";
+    let forked = there
+        .run_with(
+            "setsid -w python3 -c \"$(cat)\"",
+            None,
+            Some(forks.as_bytes()),
+            super::support::LONG,
+            &Cancel::new(),
+        )
+        .await;
+    let forked: usize = forked
+        .output
+        .lines()
+        .next()
+        .and_then(|line| line.trim().parse().ok())
+        .unwrap_or_else(|| panic!("{forked:?}"));
+    assert!((100..256).contains(&forked), "{forked}");
+    let eater = there.run("python3 -c 'x = bytearray(600 << 20); print(len(x))'").await;
+    assert_eq!(eater.exit_code, 137, "{eater:?}");
+    there.check("echo alive", "alive\n").await;
+    engine.close(&docker, "fence").await;
+}
+
+#[tokio::test]
+async fn the_users_folder_is_the_workspace_if_asked_for() {
+    let Some(engine) = Peer::started() else { return };
+    let project = tempfile::tempdir().unwrap();
+    let options = DockerOptions {
+        mount: Some(project.path().to_owned()),
+        directory: Some("/home/me/project".to_owned()),
+        root: Root::Writable,
+        ..engine.options("mounted")
+    };
+    let docker = engine.engine.open(options);
+    There(&*docker).check("pwd; echo x > made; touch /usr/x", "/workspace\n").await;
+    assert_eq!(std::fs::read_to_string(project.path().join("made")).unwrap(), "x\n");
+    engine.close(&docker, "mounted").await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_and_an_engine_that_does_not_answer_are_said() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine
+        .engine
+        .open(DockerOptions { image: "hermes-no-such-image".to_owned(), ..engine.options("none") });
+    let failed = run_error(&docker).await;
+    assert!(failed.contains("could not be started") && failed.contains("hermes-no-such-image"), "{failed}");
+    assert_eq!(engine.containers("none"), 0);
+    let variables = variables("unix:///no/such/socket");
+    let silent = DockerEngine::find(variables, Arc::new(SystemClock::new())).unwrap();
+    let failed = silent.check(&Cancel::new()).await.unwrap_err().to_string();
+    assert!(failed.contains("is the engine running?"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_container_without_room_for_a_process_is_replaced() {
+    let Some(engine) = Peer::started() else { return };
+    let docker = engine.engine.open(engine.options("full"));
+    let there = There(&*docker);
+    there.check("true", "").await;
+    let filler = "import os,time\nos.setsid()\ntry:\n while True:\n  if not os.fork(): time.sleep(600)\nexcept OSError: time.sleep(600)";
+    let second = std::time::Duration::from_secs(2);
+    let late =
+        there.run_with("python3 -c \"$(cat)\"", None, Some(filler.as_bytes()), second, &Cancel::new()).await;
+    assert_eq!(late.exit_code, 124);
+    assert!(late.output.ends_with("the next command gets a new one]"), "{late:?}");
+    there.check("echo again", "again\n").await;
+    drop(docker);
+    super::support::until(|| engine.containers("full") == 0).await;
+}
+
+#[tokio::test]
+async fn a_missing_client_is_said() {
+    let missing = DockerEngine::at(
+        Path::new("/no/such/docker").to_owned(),
+        Variables::for_commands([("PATH", "/usr/bin")], &[], &[]),
+        Arc::new(SystemClock::new()),
+    );
+    let failed = missing.check(&Cancel::new()).await.unwrap_err().to_string();
+    assert!(failed.contains("/no/such/docker could not be started"), "{failed}");
+}
+
+async fn run_error(docker: &Docker) -> String {
+    use hermes_types::Environment;
+    let command =
+        hermes_types::Command { shell: "true", directory: None, stdin: None, limit: super::support::LONG };
+    match docker.run(command, &Cancel::new()).await {
+        Err(RunError::Unavailable(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,109 @@
+//! Files inside an environment, read and written by its own commands.
+
+use hermes_exec::{Bounds, FileError, Look, RemoteFiles};
+use hermes_types::{BoxFuture, Cancel, Command, Environment, Finished, RunError};
+
+use super::remote::There;
+use super::support::Place;
+
+pub(crate) async fn works_on_files(files: RemoteFiles<'_>, there: There<'_>) {
+    let cancel = Cancel::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_001).collect();
+    let path = "new folder/it's.bin";
+    assert_eq!(files.look(path, &cancel).await, Ok(Look::Missing));
+    assert_eq!(files.read(path, 0, 10, &cancel).await, Err(FileError::Missing));
+    files.write(path, &bytes, &cancel).await.unwrap();
+    assert_eq!(files.look(path, &cancel).await, Ok(Look::File { size: 100_001 }));
+    assert_eq!(files.read(path, 0, usize::MAX, &cancel).await.as_deref(), Ok(bytes.as_slice()));
+    assert_eq!(files.read(path, 100_000, 50, &cancel).await.as_deref(), Ok(&bytes[100_000..]));
+    assert_eq!(files.read(path, 5, 3, &cancel).await.as_deref(), Ok(&[5, 6, 7][..]));
+    assert_eq!(files.read(path, 200_000, 3, &cancel).await.as_deref(), Ok(&[][..]));
+
+    files.write("text", b"one\ntwo\nthree\nfour", &cancel).await.unwrap();
+    assert_eq!(files.line_count("text", &cancel).await, Ok(3));
+    assert_eq!(files.lines("text", 2, 3, 1000, &cancel).await.as_deref(), Ok(&b"two\nthree\n"[..]));
+    assert_eq!(files.lines("text", 4, 9, 1000, &cancel).await.as_deref(), Ok(&b"four"[..]));
+    assert_eq!(files.lines("text", 1, 9, 5, &cancel).await.as_deref(), Ok(&b"one\nt"[..]));
+    assert_eq!(files.lines("text", 3, 2, 5, &cancel).await.as_deref(), Ok(&b""[..]));
+
+    there.check("chmod 750 text; ln -s text link", "").await;
+    files.write("link", b"new", &cancel).await.unwrap();
+    there
+        .check("cat text; readlink link; stat -c %a text; ls -A | grep -c hermes-; true", "newtext\n750\n0\n")
+        .await;
+    files.write("empty", b"", &cancel).await.unwrap();
+    assert_eq!(files.look("empty", &cancel).await, Ok(Look::File { size: 0 }));
+
+    files.make_folder("a/b", &cancel).await.unwrap();
+    assert_eq!(files.look("a/b", &cancel).await, Ok(Look::Folder));
+    assert_eq!(files.look("/dev/null", &cancel).await, Ok(Look::Other));
+    assert_eq!(files.write("a/b", b"x", &cancel).await, Err(FileError::Folder));
+    assert_eq!(files.read("a", 0, 1, &cancel).await, Err(FileError::Folder));
+    files.rename("text", "moved/there", &cancel).await.unwrap();
+    assert_eq!(files.look("text", &cancel).await, Ok(Look::Missing));
+    assert_eq!(files.read("moved/there", 0, 9, &cancel).await.as_deref(), Ok(&b"new"[..]));
+    files.remove("moved/there", &cancel).await.unwrap();
+    assert_eq!(files.remove("moved/there", &cancel).await, Err(FileError::Missing));
+    files.write("~/in-home", b"h", &cancel).await.unwrap();
+    there.check("cat \"$HOME/in-home\"; rm \"$HOME/in-home\"", "h").await;
+    assert_eq!(files.has_program("cat", &cancel).await, Ok(true));
+    assert_eq!(files.has_program("no-such-program", &cancel).await, Ok(false));
+    // The files follow the folder.
+    there.check("cd a && echo below > here", "").await;
+    assert_eq!(files.read("here", 0, 9, &cancel).await.as_deref(), Ok(&b"below\n"[..]));
+}
+
+#[tokio::test]
+async fn the_same_commands_work_on_this_machine() {
+    let place = Place::new();
+    works_on_files(RemoteFiles::new(&place.local, Bounds::default()), There(&place.local)).await;
+}
+
+#[tokio::test]
+async fn small_outputs_only_mean_more_of_them() {
+    let place = Place::new();
+    let cancel = Cancel::new();
+    let files = RemoteFiles::new(&place.local, Bounds::of(100));
+    let bytes = vec![7; 400];
+    files.write("x", &bytes, &cancel).await.unwrap();
+    assert_eq!(files.read("x", 0, 1000, &cancel).await, Ok(bytes));
+}
+
+#[tokio::test]
+async fn processes_run_on_and_are_found_by_their_files() {
+    let place = Place::new();
+    super::remote::keeps_processes(There(&place.local)).await;
+}
+
+/// Loses the second half of every input.
+struct Leaky<'a>(&'a dyn Environment);
+
+impl Environment for Leaky<'_> {
+    fn run<'a>(
+        &'a self,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        let stdin = command.stdin.and_then(|bytes| bytes.get(..bytes.len() / 2));
+        self.0.run(Command { stdin, ..command }, cancel)
+    }
+}
+
+#[tokio::test]
+async fn half_a_file_replaces_nothing() {
+    let place = Place::new();
+    let cancel = Cancel::new();
+    std::fs::write(place.path().join("x"), "old").unwrap();
+    let leaky = Leaky(&place.local);
+    let files = RemoteFiles::new(&leaky, Bounds::default());
+    assert_eq!(files.write("x", b"new content", &cancel).await, Err(FileError::Cut));
+    assert_eq!(std::fs::read_to_string(place.path().join("x")).unwrap(), "old");
+    assert_eq!(
+        std::fs::read_dir(place.path())
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().contains("hermes-"))
+            .count(),
+        0
+    );
+}

@@ -1,0 +1,160 @@
+//! What a fenced command can reach. On a kernel without Landlock there is nothing to look at.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Screen, Variables};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, Command, Environment, Finished};
+use tempfile::TempDir;
+
+use super::support::LONG;
+
+struct Fenced {
+    _top: TempDir,
+    root: PathBuf,
+    host: Arc<LocalHost>,
+}
+
+impl Fenced {
+    fn new() -> Option<Self> {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        for folder in [
+            "user/.ssh",
+            "user/.aws",
+            "user/.cache",
+            "user/proj/.git",
+            "user/proj/src",
+            "user/other",
+            "tmp",
+            "hermes",
+            "extra",
+        ] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for file in [
+            "user/.ssh/id_ed25519",
+            "user/.ssh/known_hosts",
+            "user/.aws/credentials",
+            "user/.bashrc",
+            "user/notes.txt",
+            "hermes/.env",
+            "hermes/config.yaml",
+            "user/other/o.txt",
+            "user/.cache/c",
+        ] {
+            fs::write(root.join(file), "content\n").unwrap();
+        }
+        let places = SandboxPlaces {
+            user_home: root.join("user"),
+            hermes_home: root.join("hermes"),
+            temporary: Vec::new(),
+            writable: vec![root.join("extra")],
+        };
+        let home = root.join("user").to_str().unwrap().to_owned();
+        let base = [("HOME", home.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
+        let options = LocalOptions {
+            variables: Variables::for_commands(base, &[], &[]),
+            temp: root.join("tmp"),
+            bounds: Bounds::default(),
+            sandbox: Sandbox::new(SandboxMode::Auto, places),
+        };
+        let host = LocalHost::new(options, Arc::new(SystemClock::new()));
+        host.sandbox_notice().is_some_and(|notice| notice.contains("run in a sandbox")).then_some(Self {
+            _top: top,
+            root,
+            host,
+        })
+    }
+
+    async fn run(&self, from: &str, shell: &str) -> Finished {
+        let local = self.host.open(self.root.join(from));
+        let command = Command { shell, directory: None, stdin: None, limit: LONG };
+        local.run(command, &Cancel::new()).await.unwrap()
+    }
+
+    async fn works(&self, from: &str, commands: &[&str]) {
+        for command in commands {
+            let finished = self.run(from, command).await;
+            assert_eq!(finished.exit_code, 0, "{command}: {}", finished.output);
+        }
+    }
+
+    async fn refused(&self, from: &str, commands: &[&str]) {
+        for command in commands {
+            let finished = self.run(from, command).await;
+            assert_ne!(finished.exit_code, 0, "{command}");
+            assert!(finished.output.contains("Permission denied"), "{command}: {}", finished.output);
+            assert!(finished.output.contains("[sandbox: commands may write only below"), "{command}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_project_can_be_worked_on() {
+    let Some(fenced) = Fenced::new() else { return };
+    fenced
+        .works(
+            "user/proj/src",
+            &[
+                "echo x > a && cat a && mv a ../b && rm ../b",
+                "mkdir -p d/e && touch d/e/f && rm -r d",
+                "touch ../.git/index ../new",
+                "echo x > ../../../tmp/t && echo x > ../../../extra/e && echo x > ~/.cache/c",
+                "cat ~/other/o.txt ~/notes.txt /etc/passwd ~/.ssh/known_hosts ~/.bashrc > /dev/null",
+                "ls ~ ~/.ssh > /dev/null; echo x > /dev/null",
+                "export A=1; cd .. && pwd",
+                "echo 'int main(){return 0;}' | cat > x.c; find . -name x.c",
+            ],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn secrets_and_the_rest_of_the_machine_are_out_of_reach() {
+    let Some(fenced) = Fenced::new() else { return };
+    fenced
+        .refused(
+            "user/proj",
+            &[
+                "cat ~/.ssh/id_ed25519",
+                "cat ~/.aws/credentials",
+                "cat ../../hermes/.env",
+                "ln -s ~/.aws link; cat link/credentials",
+                "echo x >> ~/.bashrc",
+                "echo x > ~/new",
+                "rm ~/other/o.txt",
+                "echo x > ~/.ssh/authorized_keys",
+                "echo x >> ../../hermes/config.yaml",
+                "bash -c 'cat ~/.ssh/id_ed25519'",
+                "touch /usr/local/x",
+            ],
+        )
+        .await;
+    assert_eq!(fs::read_to_string(fenced.root.join("user/.bashrc")).unwrap(), "content\n");
+}
+
+#[tokio::test]
+async fn in_the_home_folder_what_is_there_can_be_changed_but_not_the_delicate_parts() {
+    let Some(fenced) = Fenced::new() else { return };
+    fenced.works("user", &["echo x >> notes.txt", "touch other/new proj/new"]).await;
+    fenced.refused("user", &["echo x >> .bashrc", "cat .ssh/id_ed25519", "touch .ssh/x"]).await;
+}
+
+#[tokio::test]
+async fn what_runs_in_the_background_is_fenced_too() {
+    let Some(fenced) = Fenced::new() else { return };
+    let local = fenced.host.open(fenced.root.join("user/proj"));
+    let process = local.start("cat ~/.ssh/id_ed25519", None, Screen::None, &Cancel::new()).await.unwrap();
+    assert_ne!(process.ended().await, 0);
+    assert!(process.output(500).contains("Permission denied"));
+}
+
+#[tokio::test]
+async fn a_usual_failure_is_not_blamed_on_the_fence() {
+    let Some(fenced) = Fenced::new() else { return };
+    let finished = fenced.run("user/proj", "cat no-such-file").await;
+    assert!(!finished.output.contains("[sandbox"), "{}", finished.output);
+}

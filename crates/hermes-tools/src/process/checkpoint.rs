@@ -1,0 +1,67 @@
+//! `processes.json`: what runs in the background, for the next start.
+//!
+//! Several programs may share one home, so what others wrote stays as long as they live. A missing or damaged file means
+//! that nothing runs.
+
+use std::fs;
+
+use hermes_config::{Home, write};
+use hermes_exec::Survivor;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One running process as it is written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) session_id: String,
+    #[serde(default)]
+    pub(super) command: String,
+    #[serde(default)]
+    pub(super) pid: Option<u32>,
+    #[serde(default)]
+    pub(super) cwd: String,
+    #[serde(default)]
+    pub(super) started_at: f64,
+    #[serde(default)]
+    pub(super) task_id: String,
+    #[serde(default)]
+    pub(super) session_key: String,
+    #[serde(default)]
+    pub(super) watcher_interval: usize,
+    /// The kernel's figure for when the process was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pid_started: Option<u64>,
+    /// Which program looks after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) owner_pid: Option<u32>,
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
+}
+
+impl Record {
+    /// Another program of this home still looks after it.
+    pub(super) fn has_living_owner(&self) -> bool {
+        self.owner_pid.is_some_and(|pid| pid != std::process::id() && Survivor::find(pid, None).is_some())
+    }
+}
+
+pub(super) fn read(home: &Home) -> Vec<Record> {
+    let text = fs::read_to_string(home.processes()).unwrap_or_default();
+    let values: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect()
+}
+
+/// Replaces our part: `ours` runs, and everything in `known` was ours.
+pub(super) fn write(home: &Home, ours: &[Record], known: &[String]) -> hermes_config::Result<()> {
+    let mut records: Vec<Record> = read(home)
+        .into_iter()
+        .filter(|record| !known.contains(&record.session_id) && record.has_living_owner())
+        .collect();
+    records.extend(ours.iter().cloned());
+    if records.is_empty() && !home.processes().exists() {
+        return Ok(());
+    }
+    home.ensure()?;
+    let text = serde_json::to_string_pretty(&records).unwrap_or_else(|_| "[]".to_owned());
+    write::replace(&home.processes(), text.as_bytes())
+}
