@@ -103,8 +103,11 @@ impl SshHost {
         })
     }
 
-    /// Ends the connection.
+    /// Removes what the tasks' shells left over there and ends the connection.
     pub async fn close(&self) {
+        for task in self.tasks.all() {
+            task.close().await;
+        }
         let mut connected = self.connected.lock().await;
         if *connected == Connected::Yes {
             *connected = Connected::No;

@@ -23,7 +23,6 @@ fn is_zombie(pid: Pid) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 mod tests {
     use super::*;
 

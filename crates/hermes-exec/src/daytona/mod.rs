@@ -93,7 +93,7 @@ impl Daytona {
     /// Stops a sandbox that is to last and removes another. One that is gone already is no failure.
     pub async fn close(&self) {
         let Some(id) = self.sandbox.lock().await.take() else { return };
-        self.shell.forget().await;
+        self.shell.clean(&DaytonaLine { api: &self.account.api, id: &id }).await;
         let cancel = Cancel::new();
         let done = match self.options.keep {
             Keep::Persistent => self.account.api.stop(&id, &cancel).await,

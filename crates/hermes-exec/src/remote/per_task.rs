@@ -25,4 +25,10 @@ impl<T> PerTask<T> {
         known.insert(task.to_owned(), Arc::downgrade(&made));
         made
     }
+
+    /// Those somebody holds.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter_map(Weak::upgrade).collect()
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hermes_types::{Cancel, Command, Finished, RunError, random_hex};
 
-use super::cli::{CliError, Profile, Reach};
+use super::cli::{CliError, Profile};
 use super::converse::{Heard, Line, Speech};
 use super::script::{self, Call, Input, Marks, Start};
 use super::{Forwarded, INTERRUPTED, INTERRUPTED_NOTE, TIMED_OUT, lock_unless};
@@ -25,14 +25,15 @@ pub(crate) struct RemoteShell {
     bounds: Bounds,
     exports: Forwarded,
     directory: Mutex<String>,
+    /// Where the dump is over there, without its endings; the same place however often it is taken.
+    dump: String,
     login: tokio::sync::Mutex<Option<Login>>,
 }
 
 /// What the login shell brought.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Login {
-    /// A dump under this path, without its endings.
-    Dump(String),
+    Dump,
     /// Nothing could be written; each call asks it anew.
     EachTime,
     /// It does not come to an end; nobody asks it again.
@@ -61,6 +62,7 @@ impl RemoteShell {
             bounds,
             exports: exports.clone(),
             directory: Mutex::new(start.to_owned()),
+            dump: format!("/tmp/hermes-snap-{}", random_hex(12)),
             login: tokio::sync::Mutex::new(None),
         }
     }
@@ -76,14 +78,19 @@ impl RemoteShell {
     }
 
     /// Removes what the dump left over there.
-    pub(crate) async fn clean(&self, reach: &Reach) {
-        let Some(Login::Dump(dump)) = self.login.lock().await.take() else { return };
-        let payload = script::payload(&script::remove_dump(&dump), None);
-        let asked = reach
-            .cli
-            .ask(&reach.arguments(Profile::Skipped), Some(&payload), CLEAN_LIMIT, &Cancel::new())
-            .await;
-        if let Err(error) = asked {
+    pub(crate) async fn clean(&self, line: &dyn Line) {
+        if self.login.lock().await.take() != Some(Login::Dump) {
+            return;
+        }
+        let speech = Speech {
+            script: &script::remove_dump(&self.dump),
+            stdin: None,
+            marks: Marks::new(&random_hex(12)),
+            profile: Profile::Skipped,
+        };
+        let cancel = Cancel::new();
+        let watch = Watch { limit: CLEAN_LIMIT, clock: line.clock(), cancel: &cancel, bounds: self.bounds };
+        if let Err(error) = line.speak(speech, watch).await {
             tracing::debug!(%error, "the shell's dump could not be removed");
         }
     }
@@ -112,7 +119,7 @@ impl RemoteShell {
             command: text,
             start: given.as_deref().map_or(Start::Last(&last), Start::Given),
             exports: &self.exports,
-            dump: if let Some(Login::Dump(dump)) = &login { Some(dump) } else { None },
+            dump: (login == Some(Login::Dump)).then_some(&self.dump),
             input: if stdin.is_some() { Input::Given } else { Input::None },
         };
         let script = script::call(&call, &marks, &id);
@@ -144,24 +151,23 @@ impl RemoteShell {
     async fn login(&self, line: &dyn Line, cancel: &Cancel) -> Result<Asked, RunError> {
         let Some(mut known) = lock_unless(&self.login, cancel).await else { return Ok(Asked::Interrupted) };
         if known.is_none() {
-            let dump = format!("/tmp/hermes-snap-{}", random_hex(12));
             let marks = Marks::new(&random_hex(12));
-            let script = script::take_dump(&dump, &self.exports, &marks);
+            let script = script::take_dump(&self.dump, &self.exports, &marks);
             let speech = Speech { script: &script, stdin: None, marks, profile: Profile::Read };
             let watch = Watch { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
             let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
             *known = match (framed.end.map(|end| end.code), ending) {
                 (_, Ending::Interrupted) => return Ok(Asked::Interrupted),
-                (Some(0), _) => Some(Login::Dump(dump)),
+                (Some(0), _) => Some(Login::Dump),
                 (_, Ending::TimedOut) => Some(Login::Broken),
                 _ if framed.began => Some(Login::EachTime),
                 _ => None,
             };
-            if !matches!(*known, Some(Login::Dump(_))) {
+            if *known != Some(Login::Dump) {
                 tracing::warn!(?ending, said = framed.before, "the login shell over there could not be read");
             }
         }
-        Ok(Asked::Known(known.clone()))
+        Ok(Asked::Known(*known))
     }
 }
 

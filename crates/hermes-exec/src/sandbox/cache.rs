@@ -1,4 +1,5 @@
-//! Folders that builds write to whatever the project: without them no package could be fetched.
+//! Folders that builds write to whatever the project: without them no package could be fetched. None of them is on a
+//! usual PATH, or a command could leave a program there that a later, unfenced one runs.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,9 @@ const CACHES: &[&str] = &[
     ".cargo/.package-cache",
     ".cargo/.package-cache-mutate",
     ".cargo/.global-cache",
-    ".rustup",
     ".npm",
     ".yarn",
-    ".bun",
+    ".bun/install/cache",
     ".pnpm-store",
     ".local/share/pnpm",
     ".local/share/uv",
@@ -25,7 +25,6 @@ const CACHES: &[&str] = &[
     ".gem",
     ".bundle",
     ".pub-cache",
-    ".deno",
     "go/pkg",
     ".ccache",
     ".conda/pkgs",

@@ -153,7 +153,7 @@ impl Singularity {
     /// Stops the instance. One that is gone already is no failure. The next command starts a new one.
     pub async fn close(&self) {
         let Some(name) = self.instance.lock().await.take() else { return };
-        self.shell.forget().await;
+        self.shell.clean(&self.reach(&name)).await;
         self.stop(&name).await;
     }
 

@@ -248,6 +248,7 @@ async fn time_and_interrupts_end_a_command() {
     there.check("echo again", "again\n").await;
     // A real sandbox would have ended it.
     there.check("kill -9 -- -$(cut -d' ' -f5 /proc/$(cat ~/begun)/stat)", "").await;
+    place.close().await;
 }
 
 #[tokio::test]

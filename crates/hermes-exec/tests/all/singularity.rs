@@ -132,6 +132,7 @@ async fn an_image_that_cannot_be_built_is_used_by_its_address() {
     std::fs::write(cluster.path().join("no-build"), "").unwrap();
     let place = cluster.open("t", Keep::Ephemeral);
     There(&*place).check("echo ran", "ran\n").await;
+    place.close().await;
     assert!(cluster.asked()[1].ends_with("docker://python:3.11-slim"), "{:?}", cluster.asked());
 }
 

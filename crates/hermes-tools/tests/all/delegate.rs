@@ -32,7 +32,7 @@ impl Spawn for Recorder {
     }
 }
 
-fn call(arguments: Value) -> (Value, Vec<Job>) {
+fn call(arguments: &Value) -> (Value, Vec<Job>) {
     let recorder = Recorder::default();
     let tool = Delegate::new(25);
     let cancel = Cancel::new();
@@ -54,7 +54,7 @@ fn call(arguments: Value) -> (Value, Vec<Job>) {
 #[test]
 fn one_goal_is_one_child_with_the_tools_that_are_left() {
     let (answer, jobs) =
-        call(json!({"goal": "look", "context": "here", "toolsets": ["file"], "max_iterations": 7}));
+        call(&json!({"goal": "look", "context": "here", "toolsets": ["file"], "max_iterations": 7}));
     assert_eq!(jobs.len(), 1);
     assert_eq!(
         (jobs[0].goal.as_str(), jobs[0].context.as_str(), jobs[0].max_iterations),
@@ -74,7 +74,7 @@ fn several_tasks_come_back_in_their_order_and_one_failure_is_only_its_own() {
     let tasks = json!({"goal": "ignored", "toolsets": ["web"], "tasks": [
         {"goal": "one"}, {"goal": "fail", "toolsets": ["file"]}, {"goal": "three"}, {"goal": "four"},
     ]});
-    let (answer, jobs) = call(tasks);
+    let (answer, jobs) = call(&tasks);
     assert_eq!(jobs.len(), 3, "three at once, no more");
     assert_eq!(jobs[0].label, "1/3");
     let results = answer["results"].as_array().unwrap();
@@ -89,8 +89,8 @@ fn several_tasks_come_back_in_their_order_and_one_failure_is_only_its_own() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let (answer, _) = call(json!({}));
+    let (answer, _) = call(&json!({}));
     assert_eq!(answer["error"], "Provide either 'goal' (single task) or 'tasks' (batch).");
-    let (answer, _) = call(json!({"tasks": [{"goal": "a"}, {"context": "b"}]}));
+    let (answer, _) = call(&json!({"tasks": [{"goal": "a"}, {"context": "b"}]}));
     assert_eq!(answer["error"], "Task 1 is missing a 'goal'.");
 }

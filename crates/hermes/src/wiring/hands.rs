@@ -28,15 +28,29 @@ pub(crate) struct Shared<'a> {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+/// What a surface needs of it.
+pub(crate) struct Hands {
+    /// Background processes, to be ended with the program.
+    pub(crate) processes: Processes,
+    /// What holds commands in, for the user.
+    pub(crate) fence: Option<String>,
+}
+
 /// Adds `terminal` and `process`. A backend that is not there yet adds nothing: a command meant for a container must
 /// never run on the host instead.
-pub(crate) fn register(registry: &mut Registry, shared: Shared<'_>, context: &Context, config: &Config) {
+pub(crate) fn register(
+    registry: &mut Registry,
+    shared: Shared<'_>,
+    context: &Context,
+    config: &Config,
+) -> Option<Hands> {
     let settings = TerminalSettings::resolve(config, &context.env);
     if settings.backend != "local" {
         tracing::warn!(backend = settings.backend, "this terminal backend is not available yet");
-        return;
+        return None;
     }
     let host = LocalHost::new(local_options(&shared, &settings, context), shared.clock.clone());
+    let fence = host.sandbox_notice();
     let shells = Shells::new(host, shared.folders);
     let processes = Processes::new(&context.home, shared.clock.clone(), Cancel::new());
     let options = TerminalOptions {
@@ -49,8 +63,9 @@ pub(crate) fn register(registry: &mut Registry, shared: Shared<'_>, context: &Co
     let terminal = Terminal::new(options, shells, processes.clone(), approvals, shared.clock.clone())
         .with_checkpoints(shared.checkpoints);
     registry.register("terminal", Arc::new(terminal), None);
-    let process = Process::new(processes, settings.timeout, shared.secrets, shared.clock, local_time);
+    let process = Process::new(processes.clone(), settings.timeout, shared.secrets, shared.clock, local_time);
     registry.register("terminal", Arc::new(process), None);
+    Some(Hands { processes, fence })
 }
 
 fn local_options(shared: &Shared<'_>, settings: &TerminalSettings, context: &Context) -> LocalOptions {
@@ -63,7 +78,7 @@ fn local_options(shared: &Shared<'_>, settings: &TerminalSettings, context: &Con
     let places = SandboxPlaces {
         user_home: shared.user_home.clone(),
         hermes_home: context.home.path().to_owned(),
-        temporary: vec![temp.clone()],
+        temporary: vec![temp.clone(), PathBuf::from("/var/tmp")],
         writable: Vec::new(),
     };
     LocalOptions {

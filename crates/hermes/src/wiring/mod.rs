@@ -12,9 +12,7 @@ use hermes_agent::{
     Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
     PromptSource, SessionIdLine,
 };
-use hermes_config::settings::{
-    AgentSettings, CompressionSettings, MemorySettings, SecuritySettings, TerminalSettings,
-};
+use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, TerminalSettings};
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Surface, expand_tilde, precedence, user_home};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
@@ -26,6 +24,7 @@ use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 use crate::output::Output;
 
+use hands::Hands;
 use model::Models;
 pub(crate) use model::net_config;
 use tools::Chosen;
@@ -38,6 +37,8 @@ pub(crate) struct Wired {
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Every tool there is, chosen for this run or not.
     pub(crate) all_tools: Registry,
+    /// Absent where no commands can be run.
+    pub(crate) hands: Option<Hands>,
     /// Toolsets that were asked for and do not exist.
     pub(crate) unknown_toolsets: Vec<String>,
 }
@@ -99,7 +100,15 @@ pub(crate) fn wire(
     agent.side = side;
     agent.folders =
         Folders { results: Some(context.home.join("results")), logs: Some(context.home.join("sessions")) };
-    Ok(Wired { agent, models, config, checkpoints, all_tools: chosen.all, unknown_toolsets: chosen.unknown })
+    Ok(Wired {
+        agent,
+        models,
+        config,
+        checkpoints,
+        all_tools: chosen.all,
+        hands: chosen.hands,
+        unknown_toolsets: chosen.unknown,
+    })
 }
 
 /// Where the tools work: `terminal.cwd` where it names a folder of this machine, else where the program was started.

@@ -13,7 +13,7 @@ use hermes_tools::{
 use hermes_types::{Clock, SideModel};
 
 use super::Remembering;
-use super::hands::{self, Shared};
+use super::hands::{self, Hands, Shared};
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 
@@ -32,6 +32,7 @@ pub(crate) struct Chosen {
     pub(crate) all: Registry,
     pub(crate) registry: Registry,
     pub(crate) unknown: Vec<String>,
+    pub(crate) hands: Option<Hands>,
 }
 
 pub(crate) fn choose(
@@ -40,9 +41,9 @@ pub(crate) fn choose(
     config: &Config,
     (store, clock, side): (&Store, &Arc<dyn Clock>, Option<SideModel>),
 ) -> Chosen {
-    let all = all(wish, context, config, (store, clock, side));
+    let (all, hands) = all(wish, context, config, (store, clock, side));
     let selected = all.select(&selection(wish.arguments, wish.platform, config));
-    Chosen { all, registry: selected.registry, unknown: selected.unknown }
+    Chosen { all, registry: selected.registry, unknown: selected.unknown, hands }
 }
 
 fn all(
@@ -50,7 +51,7 @@ fn all(
     context: &Context,
     config: &Config,
     (store, clock, side): (&Store, &Arc<dyn Clock>, Option<SideModel>),
-) -> Registry {
+) -> (Registry, Option<Hands>) {
     let guard = FileGuard::new(wish.folder.clone(), wish.user_home.clone(), &context.home);
     let files = Files::new(guard, file_options(context, config, &wish.user_home))
         .with_checkpoints(wish.checkpoints.clone());
@@ -63,7 +64,7 @@ fn all(
         checkpoints: wish.checkpoints.clone(),
         clock: clock.clone(),
     };
-    hands::register(&mut registry, shared, context, config);
+    let hands = hands::register(&mut registry, shared, context, config);
     registry.register("todo", Arc::new(Todo::new()), None);
     if wish.remembering.notes.is_some() || wish.remembering.profile.is_some() {
         let memory = MemoryTool::new(wish.remembering.notes.clone(), wish.remembering.profile.clone());
@@ -77,7 +78,7 @@ fn all(
     registry.register("clarify", Arc::new(Clarify::new()), None);
     let delegation = DelegationSettings::from_config(config);
     registry.register("delegation", Arc::new(Delegate::new(delegation.max_iterations)), None);
-    registry
+    (registry, hands)
 }
 
 fn selection(arguments: &ChatArguments, platform: &str, config: &Config) -> Selection {

@@ -86,6 +86,9 @@ impl Talk<'_> {
             agent.model_name,
             agent.tools.len()
         ));
+        if let Some(fence) = self.wired.hands.as_ref().and_then(|hands| hands.fence.as_ref()) {
+            self.output.line(fence);
+        }
         if self.opened.resumed {
             self.output.line(&opening::greeting(&self.opened));
             if recap && !self.opened.conversation.messages().is_empty() {

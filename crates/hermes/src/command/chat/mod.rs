@@ -39,10 +39,14 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
         let Some(opened) = opening::open(&wired.agent, arguments, &context.env, output).await? else {
             return Ok(ExitCode::FAILURE);
         };
-        match question {
+        let done = match question {
             Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
             None => lines::run(&mut wired, opened, arguments, context, output).await,
+        };
+        if let Some(hands) = &wired.hands {
+            hands.processes.end_all().await;
         }
+        done
     });
     // What is still being done beside the conversation has been waited for; the rest may be dropped.
     runtime.shutdown_background();
