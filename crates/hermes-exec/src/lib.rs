@@ -14,6 +14,7 @@ mod group;
 mod keeper;
 mod local;
 mod modal;
+mod program;
 mod remote;
 mod ring;
 mod run;
@@ -33,6 +34,7 @@ pub use docker::{Credential, Docker, DockerEngine, DockerOptions, Keep, Limits, 
 pub use hermes_guard::strip_ansi;
 pub use local::{Local, LocalHost, LocalOptions};
 pub use modal::modal;
+pub use program::{Complaints, Program, ProgramEnd, Programs};
 pub use remote::{FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState};
 pub use sandbox::{Sandbox, SandboxMode, SandboxPlaces};
 pub use singularity::{

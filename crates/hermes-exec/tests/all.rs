@@ -10,6 +10,7 @@ mod all {
     mod ending;
     mod files;
     mod output;
+    mod program;
     mod remote;
     mod sandbox;
     mod singularity;

@@ -2,6 +2,7 @@
 
 mod hands;
 mod model;
+mod programs;
 mod tools;
 
 use std::path::PathBuf;

@@ -20,6 +20,7 @@ use hermes_net::{Client, Config as NetConfig};
 use hermes_store::{Span, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
+use super::programs::Helpers;
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 use crate::output::Output;
@@ -81,7 +82,9 @@ pub(crate) fn choose(
         Resolved::Target(target) => target,
     };
     let net = Client::new(net_config(&context.env, clock))?;
-    let means = Means::new(net.clone(), clock.clone(), &context.home, context.env.clone());
+    let helpers = Arc::new(Helpers::new(&context.env, clock.clone()));
+    let means =
+        Means::new(net.clone(), clock.clone(), &context.home, context.env.clone()).with_commands(helpers);
     let (fallbacks, _) = chain(&facts, Some(&target), Surface::Cli);
     let endpoints =
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();

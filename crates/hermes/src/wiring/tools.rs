@@ -14,6 +14,7 @@ use hermes_types::{Clock, SideModel};
 
 use super::Remembering;
 use super::hands::{self, Hands, Shared};
+use super::programs::Checkers;
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 
@@ -55,6 +56,7 @@ fn all(
     let guard = FileGuard::new(wish.folder.clone(), wish.user_home.clone(), &context.home);
     let files = Files::new(guard, file_options(context, config, &wish.user_home))
         .with_checkpoints(wish.checkpoints.clone());
+    let files = files.with_linter(Arc::new(Checkers::new(&context.env, clock.clone())));
     let mut registry = Registry::file_tools(&files);
     let shared = Shared {
         arguments: wish.arguments,

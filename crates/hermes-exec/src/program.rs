@@ -1,0 +1,99 @@
+//! Other programs asked for their output: checkers of files, helpers that know a credential.
+//!
+//! No shell reads their arguments and no fence is around them: they are named by the user or by us, never by a model.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_types::{Cancel, Clock, RunError};
+
+use crate::capture::Bounds;
+use crate::child::{Launch, Lifetime, Wiring};
+use crate::run::{Ending, Ran, Watch, run};
+use crate::variables::Variables;
+
+/// Starts programs with these variables.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    variables: Variables,
+    clock: Arc<dyn Clock>,
+}
+
+/// What becomes of what a program complains about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Complaints {
+    /// It stands among the output.
+    Keep,
+    Drop,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramEnd {
+    Exited(i32),
+    TooSlow,
+    Cancelled,
+}
+
+/// A program to be run.
+#[derive(Debug, Clone)]
+pub struct Program<'a> {
+    pub name: &'a str,
+    pub arguments: Vec<OsString>,
+    pub directory: &'a Path,
+    pub limit: Duration,
+    pub complaints: Complaints,
+}
+
+impl Programs {
+    pub fn new(variables: Variables, clock: Arc<dyn Clock>) -> Self {
+        Self { variables, clock }
+    }
+
+    /// Whether a program of this name is on the path.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|path| path.is_file());
+        }
+        let path = self.variables.get("PATH").unwrap_or_default();
+        path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
+    }
+
+    /// Runs it to its end, without input.
+    pub async fn output(
+        &self,
+        program: Program<'_>,
+        cancel: &Cancel,
+    ) -> Result<(String, ProgramEnd), RunError> {
+        let Program { name, arguments, directory, limit, complaints } = program;
+        let found =
+            self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
+        // A shell only to send the complaints away; the arguments pass through it untouched.
+        let script = match complaints {
+            Complaints::Keep => r#"exec "$0" "$@""#,
+            Complaints::Drop => r#"exec "$0" "$@" 2>/dev/null"#,
+        };
+        let mut all: Vec<OsString> = vec!["-c".into(), script.into(), found.into_os_string()];
+        all.extend(arguments);
+        let launch = Launch {
+            program: PathBuf::from("/bin/sh"),
+            arguments: all,
+            variables: self.variables.pairs(),
+            directory: directory.to_owned(),
+            lifetime: Lifetime::Bound,
+            wiring: Wiring::Output,
+            fence: None,
+        };
+        let watch = Watch { limit, clock: &*self.clock, cancel, bounds: Bounds::default() };
+        let ran = run(launch, None, watch).await;
+        let Ran { output, ending } = ran.map_err(|error| RunError::Unavailable(error.to_string()))?;
+        let end = match ending {
+            Ending::Exited(code) => ProgramEnd::Exited(code),
+            Ending::TimedOut => ProgramEnd::TooSlow,
+            Ending::Interrupted => ProgramEnd::Cancelled,
+        };
+        Ok((output.text(), end))
+    }
+}
