@@ -1,17 +1,26 @@
 //! Everything the program prints goes through here: results to standard output, notices and errors to standard error.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The two streams. Symbols and colour are left to the texts themselves, which make sense without either.
 #[derive(Debug)]
 pub(crate) struct Output {
     interactive: bool,
+    /// A reader that goes away does not end the program.
+    outlives_reader: AtomicBool,
 }
 
 #[expect(clippy::unused_self, reason = "printing is a capability: who holds an `Output` may")]
 impl Output {
     pub(crate) fn new() -> Self {
-        Self { interactive: io::stdin().is_terminal() && io::stderr().is_terminal() }
+        let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Self { interactive, outlives_reader: AtomicBool::new(false) }
+    }
+
+    /// From now on work goes on when nobody reads any more: a turn is stored, whoever watches.
+    pub(crate) fn outlive_reader(&self) {
+        self.outlives_reader.store(true, Ordering::Relaxed);
     }
 
     /// One line of a result.
@@ -25,6 +34,9 @@ impl Output {
         if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             // A reader that went away, such as `head`, has seen enough; anything else is worth a word.
             if error.kind() == ErrorKind::BrokenPipe {
+                if self.outlives_reader.load(Ordering::Relaxed) {
+                    return;
+                }
                 std::process::exit(0);
             }
             self.error(&format!("cannot write the output: {error}"));

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use hermes_store::{IndexHealth, repair};
+use anyhow::{Result, bail};
+use hermes_store::{Error, IndexHealth, repair};
 
 use crate::cli::DbCommand;
 use crate::context::Context;
@@ -54,7 +54,14 @@ fn check(context: &Context, output: &Output) -> Result<ExitCode> {
 
 fn rescue(context: &Context, output: &Output) -> Result<ExitCode> {
     let path = context.database();
-    let report = repair(&path)?;
+    let report = match repair(&path) {
+        // The store's own words would propose the very thing that was just tried.
+        Err(Error::Damaged { detail, .. }) => bail!(
+            "nothing in {} can be read ({detail}). It was left as it is; move it away, and Hermes begins a new one",
+            path.display()
+        ),
+        other => other?,
+    };
     output.line(&format!("Rescued {} sessions and {} messages.", report.sessions, report.messages));
     if report.restored_sessions > 0 {
         output.line(&format!(

@@ -124,3 +124,26 @@ fn a_spending_limit_stops_the_turn_before_the_next_call() {
     assert!(seen.contains("budget.per_turn_usd"), "{seen}");
     server.assert_requests(1);
 }
+
+#[test]
+fn a_turn_is_finished_when_nobody_reads_it_any_more() {
+    let script = Script::new()
+        .reply(Reply::tool("read_file", json!({"path": "a.txt"})))
+        .reply(Reply::text("written for nobody"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let home = home_for(&server);
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_hermes"))
+        .args(["chat", "-q", "hello"])
+        .env_clear()
+        .env("HERMES_HOME", home.path())
+        .env("HOME", "/nonexistent")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    let exported = hermes(&home, &["sessions", "export", "-"]);
+    assert!(exported.contains("written for nobody"), "{exported}");
+}

@@ -26,6 +26,9 @@ fn garbage_is_named_kept_and_not_replaced() {
         "{seen}"
     );
     assert!(home.read("state.db").starts_with("not a database"));
+    let seen = hermes(&home, &["db", "repair"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("move it away"), "{seen}");
+    assert!(home.read("state.db").starts_with("not a database"), "and it is still there");
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
         return Ok(ExitCode::from(2));
     }
     let question = question(arguments)?;
+    output.outlive_reader();
     let mut wired = wiring::wire(arguments, "cli", context, output)?;
     for name in &wired.unknown_toolsets {
         output.notice(&format!("Warning: Unknown toolsets: {name}"));
