@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::guard::{FileGuard, SECRET_IN_HOME};
+use super::users::homes;
 
 const FILES_OF_USER: &[&str] = &[
     ".bashrc",
@@ -40,9 +41,14 @@ impl FileGuard {
         let real = real_path(path);
         let is = |other: PathBuf| real == real_path(&other);
         let under = |other: PathBuf| real.starts_with(real_path(&other));
-        let (user, home) = (self.user_home(), self.home());
-        let protected = FILES_OF_USER.iter().any(|name| is(user.join(name)))
-            || FOLDERS_OF_USER.iter().any(|name| under(user.join(name)))
+        let home = self.home();
+        // What is secret in this user's home is no less so in another's.
+        let users = homes().into_iter().chain([self.user_home().to_owned()]);
+        let of_user = |user: PathBuf| {
+            FILES_OF_USER.iter().any(|name| is(user.join(name)))
+                || FOLDERS_OF_USER.iter().any(|name| under(user.join(name)))
+        };
+        let protected = users.into_iter().any(of_user)
             || SECRET_IN_HOME.iter().chain(OURS).any(|name| under(home.join(name)));
         if protected {
             return Some(format!("Write denied: '{given}' is a protected system/credential file."));

@@ -9,6 +9,7 @@ use hermes_config::Home;
 
 use super::deny::real_path;
 use super::extension::{extension, is_binary, is_image};
+use super::users::home_of;
 
 /// Files in the home that hold secrets, or that others wrote for the model to stumble over.
 pub(super) const SECRET_IN_HOME: [&str; 6] =
@@ -87,13 +88,13 @@ impl FileGuard {
         &self.home
     }
 
-    /// The path as it is meant: `~` and relative parts resolved, nothing looked up.
+    /// The path as it is meant: `~`, `~name` and relative parts resolved, no link followed.
     pub(crate) fn resolve(&self, folder: &Path, path: &str) -> PathBuf {
         let path = path.trim();
         let joined = match path.strip_prefix("~/") {
             Some(rest) => self.user_home.join(rest),
             None if path == "~" => self.user_home.clone(),
-            None => folder.join(path),
+            None => others_home(path).unwrap_or_else(|| folder.join(path)),
         };
         let mut clean = PathBuf::new();
         for part in joined.components() {
@@ -153,4 +154,15 @@ fn is_device(path: &Path) -> bool {
     }
     let Ok(rest) = path.strip_prefix("/proc") else { return false };
     rest.components().any(|part| part.as_os_str() == "fd") || PROCESS.iter().any(|name| path.ends_with(name))
+}
+
+/// `~name/rest` in that user's home. A name nobody has, or one with other than plain characters, is a file's name.
+fn others_home(path: &str) -> Option<PathBuf> {
+    let rest = path.strip_prefix('~')?;
+    let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || !name.chars().all(plain) {
+        return None;
+    }
+    Some(home_of(name)?.join(rest))
 }

@@ -8,6 +8,7 @@ mod guard;
 pub(crate) mod lint;
 pub(crate) mod state;
 pub(crate) mod store;
+mod users;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
