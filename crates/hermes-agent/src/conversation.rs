@@ -167,7 +167,8 @@ impl Agent {
         let Some(at) = conversation.messages.iter().rposition(|message| message.role == Role::User) else {
             return Ok(None);
         };
-        self.store.rewind(&conversation.session, at).await?;
+        let last = conversation.messages.len() - at;
+        self.store.take_back(&conversation.session, last).await?;
         let taken = conversation.messages.split_off(at);
         conversation.gauge = Gauge::default();
         Ok(taken.first().map(|message| message.content.text().into_owned()))

@@ -4,6 +4,7 @@
 //! something it left running still holds the pipe. Whatever ends the wait, the child is reaped.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use hermes_types::{Cancel, Clock};
@@ -42,9 +43,28 @@ pub(crate) struct Watch<'a> {
 }
 
 pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) -> io::Result<Ran> {
-    let Watch { limit, clock, cancel, bounds } = watch;
     let mut running = launch.start().await?;
-    let mut output = Capture::new(bounds);
+    let mut output = Capture::new(watch.bounds);
+    let ending = listen(&mut running, stdin, watch, |bytes| {
+        output.push(bytes);
+        ControlFlow::Continue(())
+    })
+    .await?;
+    if !matches!(ending, Ending::Exited(_)) {
+        end(&mut running, watch.clock).await?;
+    }
+    drain(&running, &mut output, watch.clock, watch.cancel).await;
+    Ok(Ran { output: output.finish(), ending })
+}
+
+/// Feeds a child and hands on what it says until it ends, its time is over, it is interrupted, or enough was heard.
+pub(crate) async fn listen(
+    running: &mut Running,
+    stdin: Option<&[u8]>,
+    watch: Watch<'_>,
+    mut heard: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<Ending> {
+    let Watch { limit, clock, cancel, .. } = watch;
     let input = running.input.take();
     let feed = async {
         if let (Some(input), Some(bytes)) = (input, stdin) {
@@ -52,32 +72,29 @@ pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) 
             let _ = input.write_all(bytes).await;
         }
     };
-    let ending = {
-        let mut feed = std::pin::pin!(feed);
-        let mut fed = false;
-        let mut out_of_time = clock.sleep(limit);
-        let mut buffer = vec![0; CHUNK];
-        let mut open = true;
-        let (pipe, mut reaper) = running.parts();
-        loop {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => break Ending::Interrupted,
-                () = &mut out_of_time => break Ending::TimedOut,
-                () = &mut feed, if !fed => fed = true,
-                read = pipe.read(&mut buffer), if open => match read {
-                    Ok(count @ 1..) => output.push(buffer.get(..count).unwrap_or_default()),
-                    Ok(0) | Err(_) => open = false,
-                },
-                code = reaper.wait() => break Ending::Exited(code?),
-            }
+    let mut feed = std::pin::pin!(feed);
+    let mut fed = false;
+    let mut out_of_time = clock.sleep(limit);
+    let mut buffer = vec![0; CHUNK];
+    let mut open = true;
+    let (pipe, mut reaper) = running.parts();
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(Ending::Interrupted),
+            () = &mut out_of_time => return Ok(Ending::TimedOut),
+            () = &mut feed, if !fed => fed = true,
+            read = pipe.read(&mut buffer), if open => match read {
+                Ok(count @ 1..) => {
+                    if heard(buffer.get(..count).unwrap_or_default()).is_break() {
+                        return Ok(Ending::Exited(0));
+                    }
+                }
+                Ok(0) | Err(_) => open = false,
+            },
+            code = reaper.wait() => return Ok(Ending::Exited(code?)),
         }
-    };
-    if !matches!(ending, Ending::Exited(_)) {
-        end(&mut running, clock).await?;
     }
-    drain(&running, &mut output, clock, cancel).await;
-    Ok(Ran { output: output.finish(), ending })
 }
 
 /// Ends the group and reaps the child.

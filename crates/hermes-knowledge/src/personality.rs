@@ -6,22 +6,7 @@ use hermes_config::yaml::Value;
 const TEXTS: &str = include_str!("texts/personalities.txt");
 
 /// The names that are always there, in the order they are listed.
-pub const BUILT_IN: [&str; 14] = [
-    "helpful",
-    "concise",
-    "technical",
-    "creative",
-    "teacher",
-    "kawaii",
-    "catgirl",
-    "pirate",
-    "shakespeare",
-    "surfer",
-    "noir",
-    "uwu",
-    "philosopher",
-    "hype",
-];
+pub use hermes_config::keys::PERSONALITIES as BUILT_IN;
 
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]

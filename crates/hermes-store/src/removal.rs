@@ -43,23 +43,24 @@ impl Store {
 }
 
 impl Store {
-    /// Takes the last messages out of a live transcript, so that `keep` are left.
-    pub fn rewind(&self, session: &SessionId, keep: usize) -> Pending<()> {
+    /// Takes the last so many messages out of a live transcript. Counted from its end, which is the same for everybody;
+    /// a reader may have left out messages further up.
+    pub fn take_back(&self, session: &SessionId, last: usize) -> Pending<()> {
         let session = session.clone();
-        self.write(Durability::Process, move |scope| rewind(scope, &session, keep))
+        self.write(Durability::Process, move |scope| take_back(scope, &session, last))
     }
 }
 
 impl Store {
-    /// Gives the message at this place of a live transcript other words.
-    pub fn reword(&self, session: &SessionId, at: usize, content: String) -> Pending<()> {
+    /// Gives a message of a live transcript other words; the last one is number 1.
+    pub fn reword(&self, session: &SessionId, from_end: usize, content: String) -> Pending<()> {
         let session = session.clone();
-        self.write(Durability::Process, move |scope| reword(scope, &session, at, &content))
+        self.write(Durability::Process, move |scope| reword(scope, &session, from_end, &content))
     }
 }
 
-fn reword(scope: &Scope<'_>, session: &SessionId, at: usize, content: &str) -> Attempt<()> {
-    let Some(id) = nth(scope, session, at)? else { return Ok(()) };
+fn reword(scope: &Scope<'_>, session: &SessionId, from_end: usize, content: &str) -> Attempt<()> {
+    let Some(id) = nth_last(scope, session, from_end)? else { return Ok(()) };
     if scope.columns.upkeep == Upkeep::ByHand {
         index::remove(scope.connection, id)?;
     }
@@ -73,21 +74,22 @@ fn reword(scope: &Scope<'_>, session: &SessionId, at: usize, content: &str) -> A
     Ok(())
 }
 
-/// The row at a place of a live transcript.
-fn nth(scope: &Scope<'_>, session: &SessionId, at: usize) -> Attempt<Option<i64>> {
+/// A row of a live transcript; the last one is number 1.
+fn nth_last(scope: &Scope<'_>, session: &SessionId, number: usize) -> Attempt<Option<i64>> {
+    let Some(skipped) = number.checked_sub(1) else { return Ok(None) };
     let live = if scope.columns.has_message("active") { " AND COALESCE(active, 1) = 1" } else { "" };
     let found = scope
         .connection
         .prepare_cached(&format!(
-            "SELECT id FROM messages WHERE session_id = ?1{live} ORDER BY id LIMIT 1 OFFSET ?2"
+            "SELECT id FROM messages WHERE session_id = ?1{live} ORDER BY id DESC LIMIT 1 OFFSET ?2"
         ))?
-        .query_row(params![session.as_str(), column::signed(at as u64)], |row| row.get(0))
+        .query_row(params![session.as_str(), column::signed(skipped as u64)], |row| row.get(0))
         .optional()?;
     Ok(found)
 }
 
-fn rewind(scope: &Scope<'_>, session: &SessionId, keep: usize) -> Attempt<()> {
-    let Some(first) = nth(scope, session, keep)? else { return Ok(()) };
+fn take_back(scope: &Scope<'_>, session: &SessionId, last: usize) -> Attempt<()> {
+    let Some(first) = nth_last(scope, session, last)? else { return Ok(()) };
     if scope.columns.upkeep == Upkeep::ByHand {
         index::remove_from(scope.connection, session.as_str(), first)?;
     }

@@ -221,11 +221,12 @@ impl Running<'_> {
 
     /// Words that become the answer do not stay where they were, or they would be said twice.
     async fn reword(&mut self, at: usize) -> Result<(), StoreError> {
+        let from_end = self.conversation.messages.len().saturating_sub(at);
         let Some(message) = self.conversation.messages.get_mut(at) else { return Ok(()) };
         let names: Vec<&str> = message.tool_calls.iter().map(|call| call.name.as_str()).collect();
         let plural = if names.len() == 1 { "tool" } else { "tools" };
         let words = format!("Calling the {} {plural}…", names.join(", "));
         message.content = words.clone().into();
-        self.agent.store.reword(&self.conversation.session, at, words).await
+        self.agent.store.reword(&self.conversation.session, from_end, words).await
     }
 }

@@ -250,3 +250,21 @@ async fn a_refusal_without_a_number_counts_although_we_thought_there_was_room() 
     let error = bench.run(&Watcher::default()).await.error.unwrap();
     assert!(error.starts_with("Request payload too large (413). Cannot compress further."), "{error}");
 }
+
+#[tokio::test]
+async fn a_conversation_is_compressed_when_the_user_asks_for_it() {
+    let (bench, side) = bench(200_000, [said("## Goal\nthe parser")]);
+    let mut conversation = bench.conversation();
+    exchange(&bench, &mut conversation, 20, 300).await;
+    let watcher = Watcher::default();
+    let done =
+        bench.agent.compress(&mut conversation, Some("the parser"), &watcher, &watcher.cancel).await.unwrap();
+    let done = done.unwrap();
+    assert!(done.messages_after < done.messages_before && done.tokens_after < done.tokens_before, "{done:?}");
+    assert!(
+        side.asked.lock().unwrap()[0].messages[0].content.text().contains("keep what concerns: the parser")
+    );
+    bench.script([said("still here")]);
+    let result = bench.say(&mut conversation, "and now?").await;
+    assert_eq!(result.response.as_deref(), Some("still here"));
+}

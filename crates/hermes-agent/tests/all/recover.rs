@@ -90,3 +90,25 @@ async fn a_conversation_somebody_else_works_in_is_left_alone() {
     assert!(refused.to_string().starts_with("another Hermes (process "), "{refused}");
     assert_eq!(bench.calls(), 0);
 }
+
+#[tokio::test]
+async fn taking_back_the_last_exchange_spares_what_was_left_out_on_loading() {
+    let bench = Bench::new([said("one"), said("two")]);
+    let mut conversation = bench.conversation();
+    bench.say(&mut conversation, "first").await;
+    // Another release left a review in the transcript; it is not taken up, but its rows are there.
+    for message in
+        [Message::user("[System: Review the conversation above. …]"), Message::assistant("Nothing to save.")]
+    {
+        bench.agent.store.append(&"s".into(), NewMessage::new(message, Timestamp(5.0))).await.unwrap();
+    }
+    let mut again = bench.agent.take_up(&"s".into()).await.unwrap().conversation;
+    assert_eq!(texts(again.messages()), ["user: first", "assistant: one"]);
+    bench.say(&mut again, "second").await;
+    let taken = bench.agent.undo(&mut again).await.unwrap();
+    assert_eq!(taken.as_deref(), Some("second"));
+    let stored = bench.stored().await;
+    let kept: Vec<&str> = stored.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(kept[..2], ["first", "one"]);
+    assert_eq!(kept.len(), 4, "only the last exchange went: {kept:?}");
+}

@@ -4,6 +4,7 @@
 //! the other end open. Whatever ends the wait, the process group over there is ended with it, also when nobody waits any
 //! more.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use hermes_task::spawn_named;
@@ -13,7 +14,7 @@ use super::cli::{CliError, Profile, Reach};
 use super::frames::{Framed, Frames};
 use super::script::{Marks, payload};
 use crate::child::{Running, Wiring};
-use crate::run::{Ending, Watch};
+use crate::run::{Ending, Watch, listen};
 
 /// How long a silent pipe is still listened to after the end.
 const IDLE: Duration = Duration::from_millis(300);
@@ -57,47 +58,20 @@ impl Line for Reach {
 }
 
 async fn converse(reach: &Reach, speech: Speech<'_>, watch: Watch<'_>) -> Result<Heard, CliError> {
-    let Watch { limit, clock, cancel, bounds } = watch;
+    let Watch { clock, bounds, .. } = watch;
     let Speech { script, stdin, marks, profile } = speech;
     let bytes = payload(script, stdin);
     let launch = reach.cli.launch(&reach.arguments(profile), Wiring::Both);
     let mut running = launch.start().await.map_err(|error| reach.cli.not_started(error))?;
     let mut frames = Frames::new(marks, bounds);
     let mut leash = Leash { reach, group: None };
-    let input = running.input.take();
-    let feed = async {
-        if let Some(input) = input {
-            // A program that does not read its input to the end is no failure.
-            let _ = input.write_all(&bytes).await;
-        }
-    };
-    let ending = {
-        let mut feed = std::pin::pin!(feed);
-        let mut fed = false;
-        let mut out_of_time = clock.sleep(limit);
-        let mut buffer = vec![0; CHUNK];
-        let mut open = true;
-        let (pipe, mut reaper) = running.parts();
-        loop {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => break Ending::Interrupted,
-                () = &mut out_of_time => break Ending::TimedOut,
-                () = &mut feed, if !fed => fed = true,
-                read = pipe.read(&mut buffer), if open => match read {
-                    Ok(count @ 1..) => {
-                        frames.push(buffer.get(..count).unwrap_or_default());
-                        leash.group = frames.group();
-                        if frames.is_ended() {
-                            break Ending::Exited(0);
-                        }
-                    }
-                    Ok(0) | Err(_) => open = false,
-                },
-                code = reaper.wait() => break Ending::Exited(code.map_err(|error| reach.cli.not_started(error))?),
-            }
-        }
-    };
+    let ending = listen(&mut running, Some(&bytes), watch, |heard| {
+        frames.push(heard);
+        leash.group = frames.group();
+        if frames.is_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .await
+    .map_err(|error| reach.cli.not_started(error))?;
     if matches!(ending, Ending::Exited(_)) {
         leash.group = None;
         drain(&running, &mut frames, clock, IDLE).await;
