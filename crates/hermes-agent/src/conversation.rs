@@ -86,6 +86,18 @@ impl Conversation {
         &self.source
     }
 
+    /// Lets tools find the state of an earlier turn of the same chat. For a conversation that has not begun.
+    #[must_use]
+    pub fn with_task(self, task: TaskId) -> Self {
+        Self { task, ..self }
+    }
+
+    /// Whose conversation it is, where surfaces have many people.
+    #[must_use]
+    pub fn with_user(self, user_id: Option<String>) -> Self {
+        Self { user_id, ..self }
+    }
+
     pub(crate) fn user_turns(&self) -> usize {
         self.messages.iter().filter(|message| message.role == Role::User).count()
     }
@@ -120,6 +132,11 @@ impl Agent {
     /// Takes a stored conversation up where it stands. A turn that was cut off is brought to order: every call has an
     /// answer, and those nobody knows the outcome of say so.
     pub async fn take_up(&self, session: &SessionId) -> Result<TakenUp, Error> {
+        self.take_up_as(session, TaskId::generate()).await
+    }
+
+    /// The same, with the tools' state of an earlier turn.
+    pub async fn take_up_as(&self, session: &SessionId, task: TaskId) -> Result<TakenUp, Error> {
         let row = self.store.session(session).await?.ok_or_else(|| Error::NotFound(session.clone()))?;
         let stored = self.store.transcript(session).await?;
         let cut_off = self.find_cut_off(session).await?;
@@ -128,7 +145,7 @@ impl Agent {
             stored.into_iter().map(|StoredMessage { message, .. }| message).collect();
         pressure::strip(&mut messages);
         review::strip(&mut messages);
-        let mut conversation = self.begin_as(session.clone(), row.source, SessionKind::Local);
+        let mut conversation = self.begin_as(session.clone(), row.source, SessionKind::Local).with_task(task);
         conversation.user_id = row.user_id;
         conversation.system = row.system_prompt.filter(|prompt| !prompt.is_empty());
         conversation.usage = row.usage;

@@ -1,6 +1,6 @@
 //! What a turn came to, for whoever asked for it.
 
-use hermes_types::{Cost, ModelError, SessionId, TurnState, Usage};
+use hermes_types::{Cost, ModelError, SessionId, TurnId, TurnState, Usage};
 use serde_json::{Map, Value, json};
 
 /// The end of a turn.
@@ -11,6 +11,7 @@ pub struct TurnResult {
     pub state: TurnState,
     /// Where the conversation stands now; another one after a compression.
     pub session: SessionId,
+    pub turn: TurnId,
     /// Why it did not end as it should, in words.
     pub error: Option<String>,
     /// What the model layer said, when that ended the turn.

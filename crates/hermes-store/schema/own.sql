@@ -25,9 +25,20 @@ CREATE TABLE IF NOT EXISTS hx_inbox (
     received_at REAL NOT NULL,
     closed_at REAL,
     note TEXT,
+    -- The turn that answers it, from the moment that turn began.
+    turn_id TEXT,
     UNIQUE (platform, platform_key)
 );
 CREATE INDEX IF NOT EXISTS hx_inbox_waiting ON hx_inbox(conversation, id) WHERE state = 'waiting';
+
+-- Which session a chat is at. `entry` is what other programs know about it, as they write it.
+CREATE TABLE IF NOT EXISTS hx_conversations (
+    key TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    entry TEXT NOT NULL,
+    updated_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS hx_conversations_session ON hx_conversations(session_id);
 
 CREATE TABLE IF NOT EXISTS hx_turns (
     id TEXT PRIMARY KEY,

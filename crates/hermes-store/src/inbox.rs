@@ -1,12 +1,12 @@
 //! What has come in and is not yet dealt with. A row here is what an acknowledgement to a platform stands on.
 
-use hermes_types::{Envelope, InboxId, Timestamp};
+use hermes_types::{Envelope, InboxId, Timestamp, TurnId};
 use rusqlite::{OptionalExtension, params};
 
 use crate::column;
 use crate::error::{Attempt, Fault};
 use crate::pending::Pending;
-use crate::writer::Durability;
+use crate::writer::{Durability, Scope};
 use crate::{Error, Store};
 
 /// What became of an envelope handed in.
@@ -44,6 +44,8 @@ pub struct Waiting {
     pub id: InboxId,
     pub conversation: String,
     pub envelope: Envelope,
+    /// The turn that was begun for it. It may have ended, and only its answer be missing.
+    pub turn: Option<TurnId>,
 }
 
 /// How much is waiting, for status displays.
@@ -86,7 +88,7 @@ impl Store {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
-                "SELECT id, conversation, envelope FROM hx_inbox WHERE state = 'waiting' AND conversation = ?1 ORDER BY id",
+                "SELECT id, conversation, envelope, turn_id FROM hx_inbox WHERE state = 'waiting' AND conversation = ?1 ORDER BY id",
             )?;
             let mut rows = statement.query([&conversation])?;
             let mut waiting = Vec::new();
@@ -95,6 +97,7 @@ impl Store {
                     id: InboxId(row.get(0)?),
                     conversation: column::string(row, 1)?,
                     envelope: read_json(&column::string(row, 2)?)?,
+                    turn: column::text(row, 3)?.map(TurnId::new),
                 });
             }
             Ok(waiting)
@@ -120,13 +123,7 @@ impl Store {
         note: Option<String>,
         at: Timestamp,
     ) -> Pending<()> {
-        self.write(Durability::Disk, move |scope| {
-            scope
-                .connection
-                .prepare_cached("UPDATE hx_inbox SET state = ?2, note = ?3, closed_at = ?4 WHERE id = ?1 AND state = 'waiting'")?
-                .execute(params![id.0, closing.as_str(), note, at.seconds()])?;
-            Ok(())
-        })
+        self.write(Durability::Disk, move |scope| close(scope, id, closing, note.as_deref(), at))
     }
 
     pub fn inbox_depth(&self) -> Pending<QueueDepth> {
@@ -141,6 +138,22 @@ impl Store {
             Ok(QueueDepth { waiting: column::count(row, 0)?, oldest: column::real(row, 1)?.map(Timestamp) })
         })
     }
+}
+
+pub(crate) fn close(
+    scope: &Scope<'_>,
+    id: InboxId,
+    closing: Closing,
+    note: Option<&str>,
+    at: Timestamp,
+) -> Attempt<()> {
+    scope
+        .connection
+        .prepare_cached(
+            "UPDATE hx_inbox SET state = ?2, note = ?3, closed_at = ?4 WHERE id = ?1 AND state = 'waiting'",
+        )?
+        .execute(params![id.0, closing.as_str(), note, at.seconds()])?;
+    Ok(())
 }
 
 /// Reads JSON this crate wrote itself.

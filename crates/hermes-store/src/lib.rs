@@ -8,6 +8,7 @@
 
 mod column;
 mod connection;
+mod conversation;
 mod error;
 mod export;
 mod inbox;
@@ -43,6 +44,7 @@ use reader::{Access, Readers};
 use writer::{Durability, Order, Scope, Writer};
 
 pub use connection::Journal;
+pub use conversation::Binding;
 pub use error::Error;
 pub use inbox::{Closing, Intake, QueueDepth, Waiting};
 pub use insights::{Insights, SessionUse};
@@ -58,7 +60,7 @@ pub use repair::{Repaired, repair};
 pub use schema::Notice;
 pub use search::{ContextMessage, Coverage, SearchHit, SearchResult, SearchScope};
 pub use session::{Billing, EndReason, NewSession, Session, Tally};
-pub use step::FinishedCall;
+pub use step::{FinishedCall, Settled};
 pub use turn::{NewToolCall, ToolCallRecord};
 
 /// A handle on the open database. Cloning it is cheap; the threads end when the last handle goes.

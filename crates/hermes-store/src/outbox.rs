@@ -14,7 +14,9 @@ use crate::writer::{Durability, Scope};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Due {
     pub id: OutboxId,
+    pub conversation: String,
     pub reply: Reply,
+    pub created_at: Timestamp,
     /// Sends begun before this one.
     pub attempts: u32,
     pub earlier: EarlierSend,
@@ -33,24 +35,7 @@ impl Store {
     /// Queues a reply. The same idempotency key again gives the row that is already there.
     pub fn enqueue(&self, conversation: &str, reply: Reply, at: Timestamp) -> Pending<OutboxId> {
         let conversation = conversation.to_owned();
-        self.write(Durability::Disk, move |scope| {
-            let json = serde_json::to_string(&reply).map_err(|error| not_storable(&error))?;
-            let inserted: Option<i64> = scope
-                .connection
-                .prepare_cached(
-                    "INSERT INTO hx_outbox (idempotency_key, platform, conversation, reply, state, created_at, not_before)
-                     VALUES (?1, ?2, ?3, ?4, 'waiting', ?5, ?5) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id",
-                )?
-                .query_row(params![reply.idempotency_key, reply.platform, conversation, json, at.seconds()], |row| {
-                    row.get(0)
-                })
-                .optional()?;
-            if let Some(id) = inserted {
-                return Ok(OutboxId(id));
-            }
-            let mut statement = scope.connection.prepare_cached("SELECT id FROM hx_outbox WHERE idempotency_key = ?1")?;
-            Ok(OutboxId(statement.query_row([&reply.idempotency_key], |row| row.get(0))?))
-        })
+        self.write(Durability::Disk, move |scope| insert(scope, &conversation, &reply, at))
     }
 
     /// Takes the oldest due reply of each conversation and marks it as being sent, in one step.
@@ -95,6 +80,19 @@ impl Store {
         })
     }
 
+    /// When the next reply of a platform is due, if any waits.
+    pub fn next_due(&self, platform: &str) -> Pending<Option<Timestamp>> {
+        let platform = platform.to_owned();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT MIN(not_before) FROM hx_outbox WHERE state = 'waiting' AND platform = ?1",
+            )?;
+            let mut rows = statement.query([&platform])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            Ok(column::real(row, 0)?.map(Timestamp))
+        })
+    }
+
     pub fn outbox_depth(&self) -> Pending<QueueDepth> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -109,9 +107,32 @@ impl Store {
     }
 }
 
+pub(crate) fn insert(
+    scope: &Scope<'_>,
+    conversation: &str,
+    reply: &Reply,
+    at: Timestamp,
+) -> Attempt<OutboxId> {
+    let json = serde_json::to_string(reply).map_err(|error| not_storable(&error))?;
+    let inserted: Option<i64> = scope
+        .connection
+        .prepare_cached(
+            "INSERT INTO hx_outbox (idempotency_key, platform, conversation, reply, state, created_at, not_before)
+             VALUES (?1, ?2, ?3, ?4, 'waiting', ?5, ?5) ON CONFLICT (idempotency_key) DO NOTHING RETURNING id",
+        )?
+        .query_row(params![reply.idempotency_key, reply.platform, conversation, json, at.seconds()], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = inserted {
+        return Ok(OutboxId(id));
+    }
+    let mut statement =
+        scope.connection.prepare_cached("SELECT id FROM hx_outbox WHERE idempotency_key = ?1")?;
+    Ok(OutboxId(statement.query_row([&reply.idempotency_key], |row| row.get(0))?))
+}
+
 fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Attempt<Vec<Due>> {
     let mut statement = scope.connection.prepare_cached(
-        "SELECT id, reply, attempts, note FROM hx_outbox o
+        "SELECT id, reply, attempts, note, conversation, created_at FROM hx_outbox o
          WHERE state = 'waiting' AND platform = ?1 AND not_before <= ?2
            AND NOT EXISTS (SELECT 1 FROM hx_outbox e WHERE e.conversation = o.conversation AND e.platform = o.platform
                            AND e.id < o.id AND e.state IN ('waiting', 'sending'))
@@ -126,7 +147,9 @@ fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Att
         };
         due.push(Due {
             id: OutboxId(row.get(0)?),
+            conversation: column::string(row, 4)?,
             reply: read_json(&column::string(row, 1)?)?,
+            created_at: Timestamp(column::real(row, 5)?.unwrap_or_default()),
             attempts: u32::try_from(column::count(row, 2)?).unwrap_or(u32::MAX),
             earlier,
         });

@@ -22,7 +22,10 @@ const INDICES: &str = include_str!("../schema/indices.sql");
 const OWN: &str = include_str!("../schema/own.sql");
 
 /// Bumped when `own.sql` changes, so that an older file of ours gets the additions.
-const OWN_VERSION: &str = "1";
+const OWN_VERSION: &str = "2";
+
+/// Columns our own tables got later.
+const OWN_COLUMNS: &[(&str, &[(&str, &str)])] = &[("hx_inbox", &[("turn_id", "TEXT")])];
 
 /// Columns later versions of the baseline added, with the declarations other programs use.
 const SESSION_COLUMNS: &[(&str, &str)] = &[
@@ -172,6 +175,9 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
         }
     }
     connection.execute_batch(OWN)?;
+    for (table, columns) in OWN_COLUMNS {
+        add_missing(connection, table, columns)?;
+    }
     connection.execute(
         "INSERT INTO hx_meta (key, value) VALUES ('own_version', ?1)
          ON CONFLICT (key) DO UPDATE SET value = excluded.value",

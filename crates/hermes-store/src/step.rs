@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use hermes_text::{Title, next_title, title_base};
-use hermes_types::{CallId, HolderId, MessageId, OutcomeStatus, SessionId, Timestamp, Turn, TurnId};
+use hermes_types::{
+    CallId, HolderId, InboxId, MessageId, OutcomeStatus, Reply, SessionId, Timestamp, Turn, TurnId,
+};
 use rusqlite::{OptionalExtension, params};
 
 use crate::error::Attempt;
@@ -13,7 +15,7 @@ use crate::message::{self, NewMessage};
 use crate::pending::Pending;
 use crate::session::{self, NewSession};
 use crate::writer::{Durability, Scope};
-use crate::{EndReason, Store, title, turn};
+use crate::{Closing, EndReason, Store, inbox, outbox, title, turn};
 
 /// How a call ended, and the message that says so to the model.
 #[derive(Debug, Clone)]
@@ -27,19 +29,52 @@ pub struct FinishedCall {
     pub message: NewMessage,
 }
 
+/// What became of messages that had come in.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    pub inbox: Vec<InboxId>,
+    pub closing: Closing,
+    pub note: Option<String>,
+    pub conversation: String,
+    /// What goes out, in this order.
+    pub replies: Vec<Reply>,
+    pub at: Timestamp,
+}
+
 impl Store {
-    /// Opens a turn with the message that began it. The session is created if this is its first.
+    /// Opens a turn with the message that began it. The session is created if this is its first. `answers` are the rows
+    /// of the inbox it is begun for.
     pub fn begin_turn(
         &self,
         session: NewSession,
         messages: Vec<NewMessage>,
         turn: Turn,
+        answers: Vec<InboxId>,
         holder: HolderId,
     ) -> Pending<Vec<MessageId>> {
         self.write(Durability::Process, move |scope| {
             session::insert(scope, &session)?;
             turn::insert(scope, &turn, &holder)?;
+            for id in &answers {
+                scope
+                    .connection
+                    .prepare_cached("UPDATE hx_inbox SET turn_id = ?2 WHERE id = ?1")?
+                    .execute(params![id.0, turn.id.as_str()])?;
+            }
             messages.iter().map(|message| message::insert(scope, &session.id, message)).collect()
+        })
+    }
+
+    /// What came in is dealt with: its rows are closed and what is to be said about it is queued, together.
+    pub fn settle(&self, settled: Settled) -> Pending<()> {
+        self.write(Durability::Disk, move |scope| {
+            for id in &settled.inbox {
+                inbox::close(scope, *id, settled.closing, settled.note.as_deref(), settled.at)?;
+            }
+            for reply in &settled.replies {
+                outbox::insert(scope, &settled.conversation, reply, settled.at)?;
+            }
+            Ok(())
         })
     }
 

@@ -4,6 +4,7 @@
 //! Holds no product code and is used only as a dev-dependency, or as its own binary for trying things by hand. Nothing in
 //! it waits on real time unless a script says so: tests meet the server at named gates and counts of requests.
 
+mod channel;
 mod client;
 mod clock;
 mod error;
@@ -18,6 +19,7 @@ mod task;
 mod watched;
 mod wire;
 
+pub use channel::{FakeChannel, Posted, SendFault};
 pub use client::{HttpReply, http_get, http_post};
 pub use clock::{RealClock, TestClock};
 pub use error::Error;

@@ -9,6 +9,7 @@ mod fuzzy;
 mod number;
 mod search_query;
 mod similarity;
+mod split;
 mod sse;
 mod think;
 mod title;
@@ -21,6 +22,7 @@ pub use fuzzy::{FuzzyError, Occurrences, Replaced, Strategy, fuzzy_replace, simi
 pub use number::with_commas;
 pub use search_query::SearchQuery;
 pub use similarity::{closest_match, is_similar, similarity};
+pub use split::{length, split};
 pub use sse::{SseEvent, SseParser, SseTooLarge};
 pub use think::{Scrubbed, ThinkScrubber, extract_inline_reasoning, strip_think};
 pub use title::{Title, TitleTooLong, next_title, title_base};

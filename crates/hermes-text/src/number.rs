@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
-/// `123456` as `123,456`.
-pub fn with_commas(number: usize) -> String {
+/// `123456` as `123,456`. For whole numbers.
+pub fn with_commas(number: impl std::fmt::Display) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

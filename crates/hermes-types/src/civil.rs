@@ -62,6 +62,19 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["Saturday", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"];
 
 impl CivilTime {
+    /// The instant at which a clock showing UTC shows this.
+    pub fn as_utc(self) -> Timestamp {
+        let year = i64::from(self.year) - i64::from(self.month <= 2);
+        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let of_year = (153 * ((i64::from(self.month) + 9) % 12) + 2) / 5 + i64::from(self.day) - 1;
+        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+        #[expect(clippy::cast_precision_loss, reason = "seconds of a date stay far below 2^52")]
+        let whole = (days * 86_400) as f64;
+        Timestamp(
+            whole + f64::from(self.hour) * 3600.0 + f64::from(self.minute) * 60.0 + f64::from(self.second),
+        )
+    }
+
     pub fn month_name(self) -> &'static str {
         let at = usize::try_from(self.month).unwrap_or_default().saturating_sub(1);
         MONTHS.get(at).copied().unwrap_or_default()
@@ -89,6 +102,13 @@ impl fmt::Display for CivilTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_and_back() {
+        for seconds in [0.0, 951_782_399.0, 1_709_251_200.0, 4_102_444_799.0, 1_767_323_045.0] {
+            assert_eq!(CivilTime::utc(Timestamp(seconds)).as_utc().seconds(), seconds);
+        }
+    }
 
     #[test]
     fn days_and_months_have_their_names() {

@@ -14,10 +14,41 @@ pub struct Envelope {
     pub place: Place,
     pub sender: Sender,
     pub parts: Vec<Piece>,
+    /// What an answer refers to, where that is not the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
     /// The platform's id of the message this one answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
+    /// What that message says, where the platform tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to_text: Option<String>,
+    /// A skill the place is bound to; loaded when a conversation begins there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
     pub received_at: Timestamp,
+}
+
+impl Envelope {
+    /// What was written, without the files.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Text { text } => Some(text.as_str()),
+                Piece::File(_) => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &Attachment> {
+        self.parts.iter().filter_map(|piece| match piece {
+            Piece::File(file) => Some(file),
+            Piece::Text { .. } => None,
+        })
+    }
 }
 
 /// Where a conversation takes place.
@@ -29,6 +60,19 @@ pub struct Place {
     pub kind: ChatKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
+    /// What the chat is about, as its members wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// Another id of the same chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alt_id: Option<String>,
+}
+
+impl Place {
+    /// A place nothing else is known about.
+    pub fn new(kind: ChatKind, chat_id: impl Into<String>) -> Self {
+        Self { chat_id: chat_id.into(), chat_name: None, kind, thread_id: None, topic: None, alt_id: None }
+    }
 }
 
 /// What sort of chat it is: groups and direct messages follow different rules.
@@ -39,6 +83,25 @@ pub enum ChatKind {
     Group,
     Channel,
     Thread,
+    Webhook,
+}
+
+impl ChatKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dm => "dm",
+            Self::Group => "group",
+            Self::Channel => "channel",
+            Self::Thread => "thread",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Dm, Self::Group, Self::Channel, Self::Thread, Self::Webhook]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+    }
 }
 
 /// Who wrote it. An absent id means the platform did not say, which never counts as allowed.
@@ -48,6 +111,9 @@ pub struct Sender {
     pub user_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_name: Option<String>,
+    /// Another id of the same person, more lasting than the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alt_id: Option<String>,
 }
 
 /// One piece of an incoming or outgoing message.
@@ -89,8 +155,23 @@ pub struct Reply {
     pub pieces: Vec<Piece>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
+    /// What the reader may answer with a touch, where the platform has buttons; the text says the same in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
+    /// A message that was posted while the answer was being written; this text takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
     /// The same for every attempt at sending this reply, so that a platform can refuse a second one.
     pub idempotency_key: String,
+}
+
+/// Something to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What the button says.
+    pub label: String,
+    /// What choosing it means, as if the person had written it.
+    pub says: String,
 }
 
 /// What the platform said to a send.

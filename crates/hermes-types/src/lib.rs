@@ -26,7 +26,7 @@ pub use call::{CallIds, ToolCall};
 pub use civil::CivilTime;
 pub use clock::{Clock, Deadline, Timestamp, WallClock};
 pub use envelope::{
-    Attachment, AttachmentKind, Certainty, ChatKind, Envelope, Piece, Place, Receipt, Reply, Sender,
+    Attachment, AttachmentKind, Certainty, ChatKind, Choice, Envelope, Piece, Place, Receipt, Reply, Sender,
 };
 pub use event::{Answer, Approval, Event, NoticeKind, Question};
 pub use id::{
@@ -35,9 +35,9 @@ pub use id::{
 pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};
 pub use port::{
-    Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Environment, ExternalMemory, Finished,
-    Frontend, Hooks, Intake, Job, JobEnd, Model, Report, RunError, SideModel, Spawn, Tool, ToolContext,
-    Trace,
+    Abilities, Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Environment, ExternalMemory,
+    Finished, Frontend, Hooks, Intake, Job, JobEnd, LengthUnit, Model, Report, RunError, SideModel, Spawn,
+    Tool, ToolContext, Trace,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw::{Fields, Raw};

@@ -112,6 +112,10 @@ pub enum RunError {
 pub trait Channel: Send + Sync {
     fn platform(&self) -> &str;
 
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
     /// Runs until cancelled. `intake` resolves once the envelope is committed; only then may the platform be told.
     fn listen<'a>(
         &'a self,
@@ -119,10 +123,55 @@ pub trait Channel: Send + Sync {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<(), ChannelError>>;
 
+    /// Sends one part of an answer; what is longer than the platform takes was split before.
     fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+
+    /// Posts something that may be lost, such as a sign of progress, and says what the platform calls it.
+    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+        let _ = (place, text);
+        Box::pin(std::future::ready(Err(ChannelError::Refused(
+            "this platform has no such messages".to_owned(),
+        ))))
+    }
+
+    /// Gives a posted message another text.
+    fn edit<'a>(
+        &'a self,
+        place: &'a Place,
+        message: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
+        let _ = (place, message, text);
+        Box::pin(std::future::ready(Err(ChannelError::Refused("this platform has no edits".to_owned()))))
+    }
 
     /// Shows that something is being done; losing it does no harm.
     fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()>;
+}
+
+/// What a platform can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// The longest text of one message.
+    pub limit: usize,
+    pub unit: LengthUnit,
+    /// Whether a posted message can be given another text.
+    pub edits: bool,
+    /// How often the sign of being busy has to be renewed.
+    pub typing_every: Duration,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Self { limit: 4000, unit: LengthUnit::Scalars, edits: false, typing_every: Duration::from_secs(2) }
+    }
+}
+
+/// What a platform counts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LengthUnit {
+    Scalars,
+    Utf16,
 }
 
 /// Takes envelopes in.

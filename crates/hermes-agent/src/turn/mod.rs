@@ -7,7 +7,9 @@ mod running;
 
 use futures_util::future::{Either, select};
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{BoxFuture, Cancel, Content, Event, Frontend, Message, Role, Turn, TurnId, TurnState};
+use hermes_types::{
+    BoxFuture, Cancel, Content, Event, Frontend, InboxId, Message, Role, Turn, TurnId, TurnState,
+};
 
 use crate::agent::Agent;
 use crate::compress::Compressed;
@@ -27,11 +29,13 @@ pub struct Said {
     pub content: Content,
     /// What is stored instead, when the words for the model hold more than the user said.
     pub stored: Option<Content>,
+    /// The rows of the inbox this came from.
+    pub inbox: Vec<InboxId>,
 }
 
 impl Said {
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Content::Text(text.into()), stored: None }
+        Self { content: Content::Text(text.into()), stored: None, inbox: Vec::new() }
     }
 }
 
@@ -132,7 +136,7 @@ impl Agent {
         let turn = Turn {
             id: id.clone(),
             session: conversation.session.clone(),
-            inbox: None,
+            inbox: said.inbox.first().copied(),
             state: TurnState::Running,
             started_at: now,
             deadline_at: Some(now.plus(self.limits.time)),
@@ -141,7 +145,8 @@ impl Agent {
             prefix_hash: None,
         };
         let rows = vec![NewMessage::new(message.clone(), now)];
-        self.store.begin_turn(session, rows, turn, self.holder.clone()).await?;
+        let answers = said.inbox.clone();
+        self.store.begin_turn(session, rows, turn, answers, self.holder.clone()).await?;
         conversation.messages.push(message);
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::asking::Spent;
 use crate::agent::Agent;
 use crate::compress::is_summary;
 use crate::conversation::Conversation;
+use crate::reply::{Reply, judge};
 use crate::result::TurnResult;
 use crate::spill::{Bounds, Shelf};
 
@@ -97,6 +98,7 @@ impl<'a> Running<'a> {
                 response: None,
                 state: TurnState::Running,
                 session: conversation.session.clone(),
+                turn: turn.clone(),
                 error: None,
                 failure: None,
                 partial: false,
@@ -134,6 +136,10 @@ impl<'a> Running<'a> {
     }
 
     pub(super) async fn go(&mut self) -> Result<(), StoreError> {
+        if let Some(answer) = self.stored_answer() {
+            self.finish(answer);
+            return Ok(());
+        }
         self.prepare().await;
         self.compress_if_full().await?;
         let mut previous_tools = Vec::new();
@@ -169,6 +175,16 @@ impl<'a> Running<'a> {
                 .collect();
         }
         self.sum_up().await
+    }
+
+    /// A turn that was cut off after its last word was written down has nothing left to ask.
+    fn stored_answer(&self) -> Option<String> {
+        let since = self.conversation.messages.get(self.first..)?;
+        let last = since.last().filter(|message| message.role == Role::Assistant)?;
+        match judge(last) {
+            Reply::Final(text) => Some(text.trim().to_owned()),
+            _ => None,
+        }
     }
 
     /// What others add to this turn.

@@ -24,7 +24,7 @@ async fn cut_off(bench: &Bench) -> TurnId {
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
     let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    store.begin_turn(session, asked, turn.clone(), gone.clone()).await.unwrap();
+    store.begin_turn(session, asked, turn.clone(), Vec::new(), gone.clone()).await.unwrap();
     store.take_lease("s", &gone, bench.agent.clock.now(), std::time::Duration::from_mins(5)).await.unwrap();
     let message = Message::assistant("").with_calls(calls.clone());
     store.append(&"s".into(), NewMessage::new(message, Timestamp(2.0))).await.unwrap();

@@ -11,7 +11,7 @@ use hermes_types::{
 use super::support::place;
 
 fn chat() -> Chat {
-    Chat { chat_id: "c1".into(), chat_name: None, kind: ChatKind::Dm, thread_id: None }
+    Chat::new(ChatKind::Dm, "c1")
 }
 
 fn envelope(key: &str, text: &str) -> Envelope {
@@ -19,9 +19,12 @@ fn envelope(key: &str, text: &str) -> Envelope {
         platform: "telegram".into(),
         platform_key: key.into(),
         place: chat(),
-        sender: Sender { user_id: Some("u".into()), user_name: None },
+        sender: Sender { user_id: Some("u".into()), ..Sender::default() },
         parts: vec![Piece::Text { text: text.into() }],
+        message_id: None,
         reply_to: None,
+        reply_to_text: None,
+        skill: None,
         received_at: Timestamp(10.0),
     }
 }
@@ -32,6 +35,8 @@ fn reply(key: &str) -> Reply {
         place: chat(),
         pieces: vec![Piece::Text { text: "hi".into() }],
         reply_to: None,
+        choices: Vec::new(),
+        draft: None,
         idempotency_key: key.into(),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn report(store: &Store, days: u32, source: Option<String>, at: Times
 }
 
 fn number(count: u64) -> String {
-    with_commas(usize::try_from(count).unwrap_or(usize::MAX))
+    with_commas(count)
 }
 
 /// Seconds a session lasted; a clock that stepped back makes none.

@@ -86,7 +86,7 @@ impl Talk<'_> {
             agent.model_name,
             agent.tools.len()
         ));
-        if let Some(fence) = self.wired.hands.as_ref().and_then(|hands| hands.fence.as_ref()) {
+        if let Some(fence) = &self.wired.hands.fence {
             self.output.line(fence);
         }
         if self.opened.resumed {
@@ -144,6 +144,9 @@ impl Talk<'_> {
             self.output.text("❯ ");
             tokio::select! {
                 line = self.input.next() => return line,
+                Some(notice) = self.wired.hands.notices.recv() => {
+                    self.output.line(&format!("\n{}", notice.text));
+                }
                 _ = self.signals.recv() => {
                     if warned {
                         return None;

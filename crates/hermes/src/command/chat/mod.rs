@@ -44,9 +44,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
             Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
             None => lines::run(&mut wired, opened, arguments, context, output).await,
         };
-        if let Some(hands) = &wired.hands {
-            hands.processes.end_all().await;
-        }
+        wired.hands.let_go().await;
         done
     });
     // What is still being done beside the conversation has been waited for; the rest may be dropped.

@@ -408,7 +408,7 @@ fn keep(talk: &Talk<'_>, key: &str, value: &str) {
 async fn usage(talk: &Talk<'_>) -> Result<()> {
     let conversation = &talk.opened.conversation;
     let usage = conversation.usage();
-    let number = |count: u64| with_commas(usize::try_from(count).unwrap_or(usize::MAX));
+    let number = |count: u64| with_commas(count);
     talk.output.line(&format!("  Input tokens:        {}", number(usage.input)));
     talk.output.line(&format!(
         "  Cache read / write:  {} / {}",

@@ -1,0 +1,97 @@
+//! Who may talk to the agent. Nobody, unless something says so.
+
+use hermes_config::{Env, env::split_list};
+
+/// What is known of a sender when the question is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    pub platform: &'a str,
+    pub user_id: Option<&'a str>,
+    /// Whether the pairing store knows them.
+    pub paired: bool,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Granted,
+    Denied,
+}
+
+/// Platforms whose transport has checked the sender already.
+const CHECKED_BY_TRANSPORT: [&str; 2] = ["homeassistant", "webhook"];
+
+/// Decides in the order users know: transport, id, platform open to all, paired, listed.
+pub fn decide(asker: Asker<'_>, env: &Env) -> Access {
+    if CHECKED_BY_TRANSPORT.contains(&asker.platform) {
+        return Access::Granted;
+    }
+    let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return Access::Denied };
+    let upper = asker.platform.to_uppercase();
+    if env.bool(&format!("{upper}_ALLOW_ALL_USERS")).unwrap_or(false) || asker.paired {
+        return Access::Granted;
+    }
+    let listed = allowlist(&upper, env);
+    let granted = if listed.is_empty() {
+        env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
+    } else {
+        let short = user.split('@').next().unwrap_or(user);
+        listed.iter().any(|entry| entry == "*" || entry == user || entry == short)
+    };
+    if granted { Access::Granted } else { Access::Denied }
+}
+
+/// Whether anybody at all can be let in without pairing; a gateway nobody can reach says so at its start.
+pub fn is_open_to_somebody(platforms: &[String], env: &Env) -> bool {
+    env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
+        || platforms.iter().any(|platform| {
+            let upper = platform.to_uppercase();
+            env.bool(&format!("{upper}_ALLOW_ALL_USERS")).unwrap_or(false)
+                || !allowlist(&upper, env).is_empty()
+        })
+}
+
+fn allowlist(upper: &str, env: &Env) -> Vec<String> {
+    let of = |name: &str| env.get(name).map(split_list).unwrap_or_default();
+    let mut listed = of(&format!("{upper}_ALLOWED_USERS"));
+    listed.extend(of("GATEWAY_ALLOWED_USERS"));
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(platform: &str, user: Option<&str>, paired: bool, env: &[(&str, &str)]) -> Access {
+        decide(Asker { platform, user_id: user, paired }, &Env::from_pairs(env.iter().copied()))
+    }
+
+    #[test]
+    fn the_order_of_the_rules() {
+        use Access::{Denied, Granted};
+        let list = [("TELEGRAM_ALLOWED_USERS", "1, 2"), ("GATEWAY_ALLOW_ALL_USERS", "true")];
+        for (expected, platform, user, paired, env) in [
+            (Denied, "telegram", Some("1"), false, &[][..]),
+            (Granted, "telegram", Some("1"), true, &[][..]),
+            (Denied, "telegram", None, true, &[("TELEGRAM_ALLOW_ALL_USERS", "1")][..]),
+            (Granted, "telegram", Some("9"), false, &[("TELEGRAM_ALLOW_ALL_USERS", "yes")][..]),
+            (Granted, "telegram", Some("9"), false, &[("GATEWAY_ALLOW_ALL_USERS", "true")][..]),
+            (Granted, "telegram", Some("2"), false, &list[..]),
+            (Denied, "telegram", Some("9"), false, &list[..]),
+            (Granted, "telegram", Some("9"), true, &list[..]),
+            (Denied, "discord", Some("1"), false, &[("TELEGRAM_ALLOWED_USERS", "1")][..]),
+            (Granted, "discord", Some("1"), false, &[("GATEWAY_ALLOWED_USERS", "1")][..]),
+            (
+                Granted,
+                "whatsapp",
+                Some("49123@s.whatsapp.net"),
+                false,
+                &[("WHATSAPP_ALLOWED_USERS", "49123")][..],
+            ),
+            (Granted, "webhook", None, false, &[][..]),
+            (Granted, "slack", Some("U1"), false, &[("SLACK_ALLOWED_USERS", "*")][..]),
+        ] {
+            assert_eq!(ask(platform, user, paired, env), expected, "{platform} {user:?} {env:?}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Files an answer names to have them sent.
+//!
+//! `MEDIA:` tags name a file outright; a bare path to a picture or a film outside of code does so too. Invariant: what
+//! lies in a place of secrets or of the system is never sent, whatever names it.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use hermes_types::{Attachment, AttachmentKind};
+use regex::Regex;
+
+/// What was found in a text, and the text without it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) text: String,
+    pub(crate) files: Vec<Attachment>,
+    /// Pictures on the web that are shown as such.
+    pub(crate) links: Vec<String>,
+}
+
+const AS_VOICE: &str = "[[audio_as_voice]]";
+const MEDIA: &str = "png|jpg|jpeg|gif|webp|mp4|mov|avi|mkv|webm|ogg|opus|mp3|wav|m4a";
+
+/// `MEDIA:` and a path: in quotes, up to a known ending, or up to a blank.
+static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let pattern = format!(
+        r#"(?i)MEDIA:[ \t]*(?:`([^`\n]+)`|"([^"\n]+)"|'([^'\n]+)'|((?:~?/)[^\n`"']*?\.(?:{MEDIA})\b)|(\S+))"#
+    );
+    Regex::new(&pattern).ok()
+});
+
+/// A path to a picture or film that stands alone.
+static BARE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)(^|[\s(])((?:~/|/)[^\s`()]+\.(?:png|jpg|jpeg|gif|webp|mp4|mov|avi|mkv|webm))(?:$|[\s),.;:])",
+    )
+    .ok()
+});
+
+/// Takes the files out of a text.
+pub(crate) fn extract(text: &str) -> Found {
+    let voice = text.contains(AS_VOICE);
+    let mut text = text.replace(AS_VOICE, "");
+    let mut files: Vec<Attachment> = Vec::new();
+    let mut add = |path: &str| {
+        let Some(file) = sendable(path, voice) else { return false };
+        if !files.iter().any(|known| known.path == file.path) {
+            files.push(file);
+        }
+        true
+    };
+    if let Some(tag) = TAG.as_ref() {
+        let mut rest = String::new();
+        let mut end = 0;
+        for captures in tag.captures_iter(&text) {
+            let (Some(whole), Some(path)) = (captures.get(0), (1..=5).find_map(|at| captures.get(at))) else {
+                continue;
+            };
+            rest.push_str(text.get(end..whole.start()).unwrap_or_default());
+            end = whole.end();
+            let path = path.as_str().trim_end_matches([',', '.', ';', ':', ')', '}', ']', '"', '\'']);
+            if !add(path) {
+                rest.push_str("📎 File: ");
+                rest.push_str(path);
+            }
+        }
+        rest.push_str(text.get(end..).unwrap_or_default());
+        text = rest;
+    }
+    text = without_bare_paths(&text, &mut add);
+    Found { text: collapse(&text), files, links: Vec::new() }
+}
+
+fn without_bare_paths(text: &str, add: &mut dyn FnMut(&str) -> bool) -> String {
+    let Some(bare) = BARE.as_ref() else { return text.to_owned() };
+    let mut fenced = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let found = if fenced { None } else { bare.captures(line).and_then(|captures| captures.get(2)) };
+        match found {
+            Some(path) if add(path.as_str()) => {
+                let (before, after) = (line.get(..path.start()), line.get(path.end()..));
+                lines.push(format!("{}{}", before.unwrap_or_default(), after.unwrap_or_default()));
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+fn collapse(text: &str) -> String {
+    let mut out = text.trim().to_owned();
+    while out.contains("\n\n\n") {
+        out = out.replace("\n\n\n", "\n\n");
+    }
+    out
+}
+
+/// The file, when there is one and it may leave.
+fn sendable(path: &str, as_voice: bool) -> Option<Attachment> {
+    let real = std::fs::canonicalize(expand(path)?).ok()?;
+    if !real.is_file() || is_secret(&real) {
+        return None;
+    }
+    let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
+    Some(Attachment {
+        kind: kind(&real, as_voice),
+        path: real.to_string_lossy().into_owned(),
+        name,
+        mime: None,
+    })
+}
+
+fn expand(path: &str) -> Option<PathBuf> {
+    match path.strip_prefix("~/") {
+        Some(rest) => Some(home()?.join(rest)),
+        None => Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    hermes_config::user_home(&hermes_config::Env::process()).ok()
+}
+
+const SECRET_FOLDERS: [&str; 8] =
+    [".ssh", ".aws", ".gnupg", ".kube", ".docker", "pairing", ".password-store", "keyrings"];
+const SECRET_FILES: [&str; 9] = [
+    ".env",
+    "auth.json",
+    ".netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    "state.db",
+    "credentials.json",
+];
+const SYSTEM: [&str; 6] = ["/etc", "/proc", "/sys", "/dev", "/boot", "/run"];
+
+fn is_secret(path: &Path) -> bool {
+    let named = |names: &[&str], part: &std::ffi::OsStr| names.iter().any(|name| part == *name);
+    SYSTEM.iter().any(|root| path.starts_with(root))
+        || path.iter().any(|part| named(&SECRET_FOLDERS, part))
+        || path
+            .file_name()
+            .is_some_and(|name| named(&SECRET_FILES, name) || name.to_string_lossy().starts_with(".env."))
+}
+
+fn kind(path: &Path, as_voice: bool) -> AttachmentKind {
+    let extension = path.extension().map(|ext| ext.to_string_lossy().to_lowercase()).unwrap_or_default();
+    match extension.as_str() {
+        "ogg" | "opus" => AttachmentKind::Voice,
+        "mp3" | "wav" | "m4a" if as_voice => AttachmentKind::Voice,
+        "mp3" | "wav" | "m4a" => AttachmentKind::Audio,
+        "mp4" | "mov" | "avi" | "mkv" | "webm" | "3gp" => AttachmentKind::Video,
+        "jpg" | "jpeg" | "png" | "webp" | "gif" => AttachmentKind::Image,
+        _ => AttachmentKind::Document,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &Path, name: &str) -> String {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "x").unwrap();
+        std::fs::canonicalize(path).unwrap().to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn tags_and_bare_paths_become_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let picture = file(folder.path(), "a b.png");
+        let report = file(folder.path(), "report.pdf");
+        let sound = file(folder.path(), "say.mp3");
+        let found = extract(&format!(
+            "Here.\nMEDIA:{picture}\n\n\n\nMEDIA: `{report}` and MEDIA:{picture}\n[[audio_as_voice]] MEDIA:{sound}."
+        ));
+        assert_eq!(found.text, "Here.\n\n and \n .");
+        let kinds: Vec<_> = found.files.iter().map(|file| (file.path.as_str(), file.kind)).collect();
+        assert_eq!(
+            kinds,
+            [
+                (picture.as_str(), AttachmentKind::Image),
+                (report.as_str(), AttachmentKind::Document),
+                (sound.as_str(), AttachmentKind::Voice)
+            ]
+        );
+        let film = file(folder.path(), "film.mp4");
+        let found = extract(&format!("Look at {film}.\n```\n{film}\n```"));
+        assert_eq!(found.files.len(), 1);
+        assert!(found.text.contains(&format!("```\n{film}\n```")), "code stays: {}", found.text);
+    }
+
+    #[test]
+    fn secrets_do_not_leave() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), ".ssh/id_ed25519");
+        let env = file(folder.path(), ".env");
+        let link = folder.path().join("innocent.png");
+        std::os::unix::fs::symlink(&key, &link).unwrap();
+        for path in [key.as_str(), env.as_str(), link.to_str().unwrap(), "/etc/passwd", "/proc/self/environ"]
+        {
+            let found = extract(&format!("MEDIA:{path}"));
+            assert_eq!(found.files, [], "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_in_words() {
+        assert_eq!(extract("MEDIA:/nowhere/x.png").text, "📎 File: /nowhere/x.png");
+    }
+}

@@ -1,0 +1,184 @@
+//! Getting answers out: from the outbox to the platform, once, in order.
+//!
+//! One task per connected platform. Invariants: nothing is sent that is not in the outbox; what the platform took is
+//! marked before the next of the same conversation is claimed; what it did not take is tried again until it is too old.
+
+mod media;
+mod plan;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use hermes_store::{Due, EarlierSend, Error, Store};
+use hermes_task::Tasks;
+use hermes_types::{Abilities, Cancel, Certainty, Channel, ChannelError, Clock, Piece, Receipt, Timestamp};
+use tokio::sync::Notify;
+
+pub(crate) use plan::{Spoken, plan};
+
+/// How many conversations of one platform are sent to at a time.
+const AT_ONCE: usize = 32;
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Longer is not tried: whoever waits has given up.
+const TOO_OLD: Duration = Duration::from_hours(24);
+const LONGEST_PLAIN: usize = 3500;
+const PLAIN_MARK: &str = "(Response formatting failed, plain text:)";
+
+/// The platforms and their queues.
+#[derive(Clone)]
+pub(crate) struct Delivery {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    lines: Arc<Mutex<HashMap<String, Line>>>,
+}
+
+struct Line {
+    channel: Arc<dyn Channel>,
+    wake: Arc<Notify>,
+    cancel: Cancel,
+}
+
+impl Delivery {
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, lines: Arc::default() }
+    }
+
+    pub(crate) fn connect(&self, channel: Arc<dyn Channel>, tasks: &Tasks) {
+        let platform = channel.platform().to_owned();
+        let (wake, cancel) = (Arc::new(Notify::new()), tasks.cancel_token().child_token());
+        let line = Line { channel: channel.clone(), wake: wake.clone(), cancel: cancel.clone() };
+        if let Some(old) = self.lock().insert(platform.clone(), line) {
+            old.cancel.cancel();
+        }
+        let delivery = self.clone();
+        drop(tasks.spawn(format!("delivery to {platform}"), async move {
+            tokio::select! {
+                () = delivery.work(&platform, channel, &wake) => {}
+                () = cancel.cancelled() => {}
+            }
+        }));
+    }
+
+    pub(crate) fn disconnect(&self, platform: &str) {
+        if let Some(line) = self.lock().remove(platform) {
+            line.cancel.cancel();
+        }
+    }
+
+    pub(crate) fn platforms(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.lock().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(crate) fn channel(&self, platform: &str) -> Option<Arc<dyn Channel>> {
+        self.lock().get(platform).map(|line| line.channel.clone())
+    }
+
+    pub(crate) fn abilities(&self, platform: &str) -> Abilities {
+        self.channel(platform).map(|channel| channel.abilities()).unwrap_or_default()
+    }
+
+    /// Something new is in the outbox.
+    pub(crate) fn wake(&self, platform: &str) {
+        if let Some(line) = self.lock().get(platform) {
+            line.wake.notify_one();
+        }
+    }
+
+    async fn work(&self, platform: &str, channel: Arc<dyn Channel>, wake: &Notify) {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            match self.store.claim_due(platform, self.clock.now(), AT_ONCE - under_way.len()).await {
+                Ok(due) => under_way.extend(due.into_iter().map(|due| self.send(&*channel, due))),
+                Err(error) => tracing::error!(%error, platform, "the outbox cannot be read; trying again"),
+            }
+            let next = self.until_next(platform).await;
+            tokio::select! {
+                Some(()) = under_way.next() => {}
+                () = wake.notified(), if under_way.len() < AT_ONCE => {}
+                () = self.clock.sleep(next), if under_way.len() < AT_ONCE => {}
+            }
+        }
+    }
+
+    /// How long until something postponed is due.
+    async fn until_next(&self, platform: &str) -> Duration {
+        match self.store.next_due(platform).await {
+            Ok(Some(at)) => at.since(self.clock.now()).clamp(Duration::from_millis(50), LONGEST_PAUSE),
+            Ok(None) => LONGEST_PAUSE,
+            Err(_) => FIRST_PAUSE,
+        }
+    }
+
+    async fn send(&self, channel: &dyn Channel, due: Due) {
+        let id = due.id;
+        let sent = match (&due.reply.draft, due.reply.pieces.first()) {
+            (Some(draft), Some(Piece::Text { text })) => {
+                match channel.edit(&due.reply.place, draft, text).await {
+                    Ok(()) => Ok(Receipt { message_ids: vec![draft.clone()], certainty: Certainty::Once }),
+                    // The message may be gone, or too old to be changed; then it is said anew.
+                    Err(ChannelError::Refused(_)) => channel.send(&due.reply).await,
+                    Err(error) => Err(error),
+                }
+            }
+            _ => channel.send(&due.reply).await,
+        };
+        let noted = match sent {
+            Ok(mut receipt) => {
+                if due.earlier == EarlierSend::Unknown && due.reply.draft.is_none() {
+                    receipt.certainty = Certainty::AtLeastOnce;
+                }
+                self.store.mark_sent(id, receipt, self.clock.now()).await
+            }
+            Err(error) => self.not_sent(due, error).await,
+        };
+        if let Err(error) = noted {
+            tracing::error!(%error, "what became of a reply could not be written down");
+        }
+    }
+
+    async fn not_sent(&self, due: Due, error: ChannelError) -> Result<(), Error> {
+        let now = self.clock.now();
+        match error {
+            ChannelError::Retry { after, reason } => {
+                let pause = FIRST_PAUSE.saturating_mul(1 << due.attempts.min(8)).min(LONGEST_PAUSE);
+                let pause = after.unwrap_or(pause).max(Duration::from_millis(50));
+                if now.since(due.created_at) > TOO_OLD {
+                    return self.store.mark_undeliverable(due.id, reason, now).await;
+                }
+                self.store.postpone(due.id, now.plus(pause), reason).await
+            }
+            ChannelError::Reauthorise(reason) => {
+                self.store.postpone(due.id, now.plus(LONGEST_PAUSE), reason).await
+            }
+            ChannelError::Refused(reason) => self.say_plainly(due, reason, now).await,
+        }
+    }
+
+    /// A text the platform refused is tried once more without its dress.
+    async fn say_plainly(&self, due: Due, reason: String, now: Timestamp) -> Result<(), Error> {
+        let plain = due.reply.pieces.iter().find_map(|piece| match piece {
+            Piece::Text { text } if !text.starts_with(PLAIN_MARK) => Some(text.clone()),
+            _ => None,
+        });
+        tracing::warn!(platform = due.reply.platform, %reason, "a reply was refused");
+        self.store.mark_undeliverable(due.id, reason, now).await?;
+        let Some(text) = plain else { return Ok(()) };
+        let mut reply = due.reply;
+        reply.pieces =
+            vec![Piece::Text { text: format!("{PLAIN_MARK}\n{}", hermes_text::head(&text, LONGEST_PLAIN)) }];
+        reply.draft = None;
+        reply.idempotency_key.push_str(":plain");
+        self.store.enqueue(&due.conversation, reply, now).await?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,233 @@
+//! Who is busy: one slot per conversation in which something is being done.
+//!
+//! Holds what must be known at once (is a turn running, how is it stopped, which questions are open); everything else is
+//! in the database. Invariant: a conversation has a slot exactly while a worker looks after it, and only one.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hermes_types::{Answer, Cancel, InboxId};
+use tokio::sync::oneshot;
+
+/// More interrupts in a row than this, and a new message waits instead.
+const MOST_INTERRUPTS: u32 = 3;
+
+/// What a worker is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Something is being prepared that cannot be stopped in the middle.
+    Starting,
+    Running,
+}
+
+/// Why a turn was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Something new was said.
+    NewMessage,
+    /// The user asked for it.
+    Asked,
+}
+
+/// What is asked of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Approval,
+    Clarification,
+}
+
+struct Open {
+    id: u64,
+    kind: Kind,
+    answer: oneshot::Sender<Answer>,
+}
+
+struct Slot {
+    phase: Phase,
+    cancel: Cancel,
+    stopped: Option<Stop>,
+    interrupts: u32,
+    /// Counts what has arrived, so that a worker does not leave while something comes in.
+    arrivals: u64,
+    /// Rows that are dealt with beside the worker.
+    aside: HashSet<InboxId>,
+    questions: VecDeque<Open>,
+}
+
+/// All slots.
+#[derive(Default)]
+pub(crate) struct Desk {
+    slots: Mutex<HashMap<String, Slot>>,
+    next_question: Mutex<u64>,
+}
+
+/// What becomes of something that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Nobody is there: a worker is needed.
+    StartWorker,
+    /// The worker will come to it.
+    Waits,
+}
+
+/// What is known about a busy conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Busy {
+    pub(crate) phase: Phase,
+    pub(crate) question: Option<Kind>,
+}
+
+impl Desk {
+    /// Notes an arrival; the first one needs a worker.
+    pub(crate) fn arrive(&self, key: &str) -> Arrival {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.get_mut(key) {
+            slot.arrivals += 1;
+            return Arrival::Waits;
+        }
+        slots.insert(key.to_owned(), Slot::new());
+        Arrival::StartWorker
+    }
+
+    pub(crate) fn busy(&self, key: &str) -> Option<Busy> {
+        let slots = self.lock();
+        let slot = slots.get(key)?;
+        Some(Busy { phase: slot.phase, question: slot.questions.front().map(|open| open.kind) })
+    }
+
+    /// Conversations in which something is being done.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) fn arrivals(&self, key: &str) -> u64 {
+        self.lock().get(key).map_or(0, |slot| slot.arrivals)
+    }
+
+    /// The worker has found nothing more. False, when something arrived meanwhile.
+    pub(crate) fn leave(&self, key: &str, seen: u64) -> bool {
+        let mut slots = self.lock();
+        if slots.get(key).is_some_and(|slot| slot.arrivals != seen) {
+            return false;
+        }
+        slots.remove(key);
+        true
+    }
+
+    /// The worker is gone, whatever is left.
+    pub(crate) fn abandon(&self, key: &str) {
+        self.lock().remove(key);
+    }
+
+    /// Something is being prepared: what arrives waits.
+    pub(crate) fn prepare(&self, key: &str) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.phase = Phase::Starting;
+        }
+    }
+
+    /// A turn begins under this token.
+    pub(crate) fn begin(&self, key: &str, cancel: Cancel) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.phase = Phase::Running;
+            slot.cancel = cancel;
+            slot.stopped = None;
+        }
+    }
+
+    /// A turn has ended. Says whether and why it was stopped; one that came to its end wipes the count of interrupts.
+    pub(crate) fn end(&self, key: &str) -> Option<Stop> {
+        let mut slots = self.lock();
+        let slot = slots.get_mut(key)?;
+        slot.phase = Phase::Starting;
+        slot.questions.clear();
+        let stopped = slot.stopped.take();
+        if stopped != Some(Stop::NewMessage) {
+            slot.interrupts = 0;
+        }
+        stopped
+    }
+
+    /// Stops the turn that runs, if one does and may be stopped for this.
+    pub(crate) fn stop(&self, key: &str, why: Stop) -> bool {
+        let mut slots = self.lock();
+        let Some(slot) = slots.get_mut(key).filter(|slot| slot.phase == Phase::Running) else { return false };
+        if why == Stop::NewMessage {
+            if slot.interrupts >= MOST_INTERRUPTS {
+                return false;
+            }
+            slot.interrupts += 1;
+        }
+        slot.stopped.get_or_insert(why);
+        if why == Stop::Asked {
+            slot.stopped = Some(why);
+        }
+        slot.questions.clear();
+        slot.cancel.cancel();
+        true
+    }
+
+    /// A row that is dealt with beside the worker.
+    pub(crate) fn set_aside(&self, key: &str, row: InboxId) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.aside.insert(row);
+        }
+    }
+
+    pub(crate) fn is_aside(&self, key: &str, row: InboxId) -> bool {
+        self.lock().get(key).is_some_and(|slot| slot.aside.contains(&row))
+    }
+
+    pub(crate) fn done_aside(&self, key: &str, row: InboxId) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.aside.remove(&row);
+        }
+    }
+
+    /// Puts a question; its answer comes through the receiver, which ends without one when the turn does.
+    pub(crate) fn ask(&self, key: &str, kind: Kind) -> Option<(u64, oneshot::Receiver<Answer>)> {
+        let id = {
+            let mut next = self.next_question.lock().unwrap_or_else(PoisonError::into_inner);
+            *next += 1;
+            *next
+        };
+        let (answer, receiver) = oneshot::channel();
+        let mut slots = self.lock();
+        slots.get_mut(key)?.questions.push_back(Open { id, kind, answer });
+        Some((id, receiver))
+    }
+
+    /// Takes a question back, because nobody answered.
+    pub(crate) fn withdraw(&self, key: &str, id: u64) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.questions.retain(|open| open.id != id);
+        }
+    }
+
+    /// Answers the oldest question of a kind. False, when there is none.
+    pub(crate) fn answer(&self, key: &str, kind: Kind, answer: Answer) -> bool {
+        let mut slots = self.lock();
+        let Some(slot) = slots.get_mut(key) else { return false };
+        let Some(at) = slot.questions.iter().position(|open| open.kind == kind) else { return false };
+        let Some(open) = slot.questions.remove(at) else { return false };
+        open.answer.send(answer).is_ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            phase: Phase::Starting,
+            cancel: Cancel::new(),
+            stopped: None,
+            interrupts: 0,
+            arrivals: 0,
+            aside: HashSet::new(),
+            questions: VecDeque::new(),
+        }
+    }
+}

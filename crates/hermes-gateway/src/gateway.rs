@@ -1,0 +1,134 @@
+//! The gateway: what its parts share, and how it begins and ends.
+
+use std::sync::Arc;
+
+use hermes_agent::Calendar;
+use hermes_store::{Error, Store};
+use hermes_task::Tasks;
+use hermes_types::{Cancel, Channel, Clock, HolderId};
+
+use crate::deliver::Delivery;
+use crate::desk::Desk;
+use crate::pairing::Pairing;
+use crate::ports::Ports;
+use crate::session::Index;
+use crate::settings::Live;
+
+/// Everything the parts share. Clones are the same gateway.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct Gateway {
+    inner: Arc<Inner>,
+}
+
+/// What a gateway is made of.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct Inner {
+    pub store: Store,
+    pub clock: Arc<dyn Clock>,
+    pub calendar: Calendar,
+    pub live: Live,
+    pub ports: Ports,
+    pub(crate) holder: HolderId,
+    pub(crate) pairing: Pairing,
+    pub(crate) index: Index,
+    pub(crate) desk: Desk,
+    pub(crate) delivery: Delivery,
+    pub(crate) tasks: Tasks,
+    /// Ended first: turns stop where they are and are taken up at the next start.
+    pub(crate) turns: Tasks,
+}
+
+impl std::ops::Deref for Gateway {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl Gateway {
+    pub fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        calendar: Calendar,
+        live: Live,
+        ports: Ports,
+        cancel: &Cancel,
+    ) -> Self {
+        let home = live.home().clone();
+        Self {
+            inner: Arc::new(Inner {
+                index: Index::new(&home, store.clone(), calendar.clone()),
+                pairing: Pairing::new(&home),
+                delivery: Delivery::new(store.clone(), clock.clone()),
+                desk: Desk::default(),
+                holder: HolderId::generate(),
+                tasks: Tasks::new(cancel),
+                turns: Tasks::new(cancel),
+                store,
+                clock,
+                calendar,
+                live,
+                ports,
+            }),
+        }
+    }
+
+    /// Takes up what an earlier process left: replies that were being sent, messages that wait, turns that were cut off.
+    pub async fn recover(&self) -> Result<(), Error> {
+        self.index.import(self.clock.now()).await?;
+        let unsure = self.store.recover_outbox().await?;
+        if unsure > 0 {
+            tracing::info!(
+                count = unsure,
+                "replies were being sent when the last process ended; they are sent again"
+            );
+        }
+        for platform in self.platforms() {
+            self.delivery.wake(&platform);
+        }
+        for key in self.store.waiting_conversations().await? {
+            if self.desk.arrive(&key) == crate::desk::Arrival::StartWorker {
+                self.start_worker(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects a platform: what is queued for it leaves from now on.
+    pub fn connect(&self, channel: Arc<dyn Channel>) {
+        self.delivery.connect(channel, &self.tasks);
+    }
+
+    /// Disconnects a platform; what is queued for it waits.
+    pub fn disconnect(&self, platform: &str) {
+        self.delivery.disconnect(platform);
+    }
+
+    /// Platforms that are connected.
+    pub fn platforms(&self) -> Vec<String> {
+        self.delivery.platforms()
+    }
+
+    /// Turns that are running or about to.
+    pub fn active(&self) -> usize {
+        self.desk.len()
+    }
+
+    /// Ends everything. Turns that run are left as a killed process would leave them: the next start takes them up.
+    pub async fn stop(&self) {
+        self.turns.shut_down().await;
+        self.tasks.shut_down().await;
+        if let Err(error) = self.index.export().await {
+            tracing::warn!(%error, "the list of chats was not brought up to date");
+        }
+    }
+
+    /// Keeps files for other programs up to date; called now and then.
+    pub async fn tidy(&self) {
+        if let Err(error) = self.index.export().await {
+            tracing::warn!(%error, "the list of chats was not brought up to date");
+        }
+    }
+}

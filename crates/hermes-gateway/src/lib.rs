@@ -1,0 +1,22 @@
+//! Messages in, turns, answers out: what is always on.
+//!
+//! Holds intake, one worker per busy conversation, who may speak, the commands of chats, and delivery. Knows no platform:
+//! they come in as channels; makes no agent: the program does, through a port. Invariants: a platform is told only what is
+//! on disk; a message is closed in the same step in which its answer is queued; a reply leaves through the outbox or not
+//! at all; a conversation in which nothing happens costs no memory.
+
+pub mod authorise;
+mod deliver;
+mod desk;
+mod gateway;
+mod intake;
+pub mod pairing;
+mod ports;
+pub mod session;
+mod settings;
+pub mod slash;
+mod turn;
+
+pub use gateway::{Gateway, Inner};
+pub use ports::{Agents, NoServices, NoWatchers, Ports, Services, Watchers, Wish};
+pub use settings::{Live, QuickCommand, Settings, Strangers};

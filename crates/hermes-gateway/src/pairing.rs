@@ -1,0 +1,304 @@
+//! Codes by which a stranger becomes known.
+//!
+//! The files are those of existing homes, one pair per platform. Invariants: a code comes from the system's random
+//! numbers, is never logged, and is of no use after an hour; guessing is shut out after a few misses.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hermes_config::lock::{Lock, Patience};
+use hermes_config::{Home, write};
+use hermes_types::Timestamp;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Letters and digits that are not mistaken for one another.
+const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+const LENGTH: usize = 8;
+const VALID_FOR: f64 = 3600.0;
+const BETWEEN_REQUESTS: f64 = 600.0;
+const MOST_PENDING: usize = 3;
+const MOST_FAILURES: u64 = 5;
+const LOCKED_FOR: f64 = 3600.0;
+
+/// Somebody who asked to be let in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    pub user_id: String,
+    #[serde(default)]
+    pub user_name: Option<String>,
+    pub created_at: f64,
+    /// The form in which newer programs keep a code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    salt: Option<String>,
+}
+
+/// Somebody who was let in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approved {
+    #[serde(default)]
+    pub user_name: Option<String>,
+    pub approved_at: f64,
+}
+
+/// Why there is no code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoCode {
+    LockedOut,
+    TooSoon,
+    TooManyPending,
+}
+
+/// What came of a code.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Approval {
+    Done { user_id: String, user_name: Option<String> },
+    UnknownCode,
+    LockedOut,
+}
+
+/// The people of all platforms. Cheap to clone; every call reads the files, which other processes change too.
+#[derive(Debug, Clone)]
+pub struct Pairing {
+    home: Home,
+    folder: PathBuf,
+}
+
+type Pending = BTreeMap<String, Request>;
+type People = BTreeMap<String, Approved>;
+type Limits = BTreeMap<String, Value>;
+
+impl Pairing {
+    pub fn new(home: &Home) -> Self {
+        Self { home: home.clone(), folder: home.pairing() }
+    }
+
+    pub fn is_approved(&self, platform: &str, user_id: &str) -> bool {
+        self.people(platform).contains_key(user_id)
+    }
+
+    /// A new code for somebody, or why there is none.
+    pub fn request(
+        &self,
+        platform: &str,
+        user_id: &str,
+        user_name: Option<&str>,
+        now: Timestamp,
+    ) -> hermes_config::Result<Result<String, NoCode>> {
+        let _lock = self.lock()?;
+        let now = now.seconds();
+        let mut pending = self.pending_at(platform, now);
+        let mut limits = self.limits();
+        if is_locked(&limits, platform, now) {
+            return Ok(Err(NoCode::LockedOut));
+        }
+        let asked = format!("{platform}:{user_id}");
+        let last = limits.get(&asked).and_then(Value::as_f64);
+        if last.is_some_and(|last| now - last < BETWEEN_REQUESTS) {
+            return Ok(Err(NoCode::TooSoon));
+        }
+        if pending.len() >= MOST_PENDING {
+            return Ok(Err(NoCode::TooManyPending));
+        }
+        let Some(code) = random_code() else { return Ok(Err(NoCode::LockedOut)) };
+        let request = Request {
+            user_id: user_id.to_owned(),
+            user_name: user_name.map(str::to_owned),
+            created_at: now,
+            hash: None,
+            salt: None,
+        };
+        pending.insert(code.clone(), request);
+        limits.insert(asked, Value::from(now));
+        save(&self.pending_file(platform), &pending)?;
+        save(&self.limits_file(), &limits)?;
+        Ok(Ok(code))
+    }
+
+    /// Lets somebody in by their code.
+    pub fn approve(&self, platform: &str, code: &str, now: Timestamp) -> hermes_config::Result<Approval> {
+        let _lock = self.lock()?;
+        let now = now.seconds();
+        let mut limits = self.limits();
+        if is_locked(&limits, platform, now) {
+            return Ok(Approval::LockedOut);
+        }
+        let mut pending = self.pending_at(platform, now);
+        let code = code.trim().to_uppercase();
+        let Some(key) = find(&pending, &code) else {
+            note_failure(&mut limits, platform, now);
+            save(&self.limits_file(), &limits)?;
+            return Ok(Approval::UnknownCode);
+        };
+        let Some(request) = pending.remove(&key) else { return Ok(Approval::UnknownCode) };
+        let mut people = self.people(platform);
+        let person = Approved { user_name: request.user_name.clone(), approved_at: now };
+        people.insert(request.user_id.clone(), person);
+        // The person first: a code that is left over can only be used for the same one again.
+        save(&self.people_file(platform), &people)?;
+        save(&self.pending_file(platform), &pending)?;
+        Ok(Approval::Done { user_id: request.user_id, user_name: request.user_name })
+    }
+
+    /// Shuts somebody out again. Says whether they were known.
+    pub fn revoke(&self, platform: &str, user_id: &str) -> hermes_config::Result<bool> {
+        let _lock = self.lock()?;
+        let mut people = self.people(platform);
+        if people.remove(user_id).is_none() {
+            return Ok(false);
+        }
+        save(&self.people_file(platform), &people)?;
+        Ok(true)
+    }
+
+    /// Drops every open request. Says how many there were.
+    pub fn clear_pending(&self, now: Timestamp) -> hermes_config::Result<usize> {
+        let _lock = self.lock()?;
+        let mut count = 0;
+        for platform in self.platforms("-pending.json") {
+            count += self.pending_at(&platform, now.seconds()).len();
+            save(&self.pending_file(&platform), &Pending::new())?;
+        }
+        Ok(count)
+    }
+
+    /// Open requests: platform, code, request.
+    pub fn pending(&self, now: Timestamp) -> Vec<(String, String, Request)> {
+        let of = |platform: String| {
+            let pending = self.pending_at(&platform, now.seconds());
+            pending.into_iter().map(move |(code, request)| (platform.clone(), code, request))
+        };
+        self.platforms("-pending.json").into_iter().flat_map(of).collect()
+    }
+
+    /// Everybody who was let in: platform, id, person.
+    pub fn approved(&self) -> Vec<(String, String, Approved)> {
+        let of = |platform: String| {
+            let people = self.people(&platform);
+            people.into_iter().map(move |(id, person)| (platform.clone(), id, person))
+        };
+        self.platforms("-approved.json").into_iter().flat_map(of).collect()
+    }
+
+    fn platforms(&self, ending: &str) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(ending).map(str::to_owned))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn lock(&self) -> hermes_config::Result<Lock> {
+        self.home.folder(&self.folder)?;
+        Lock::take(&self.folder.join(".lock"), Patience::SETTINGS)
+    }
+
+    fn pending_at(&self, platform: &str, now: f64) -> Pending {
+        let mut pending: Pending = read(&self.pending_file(platform));
+        pending.retain(|_, request| now - request.created_at < VALID_FOR);
+        pending
+    }
+
+    fn people(&self, platform: &str) -> People {
+        read(&self.people_file(platform))
+    }
+
+    fn limits(&self) -> Limits {
+        read(&self.limits_file())
+    }
+
+    fn pending_file(&self, platform: &str) -> PathBuf {
+        self.folder.join(format!("{platform}-pending.json"))
+    }
+
+    fn people_file(&self, platform: &str) -> PathBuf {
+        self.folder.join(format!("{platform}-approved.json"))
+    }
+
+    fn limits_file(&self) -> PathBuf {
+        self.folder.join("_rate_limits.json")
+    }
+}
+
+fn save<T: Serialize>(path: &Path, value: &T) -> hermes_config::Result<()> {
+    let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| "{}".to_owned());
+    write::replace(path, text.as_bytes())
+}
+
+fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
+    let Ok(text) = fs::read_to_string(path) else { return T::default() };
+    serde_json::from_str(&text).unwrap_or_else(|error| {
+        tracing::warn!(file = %path.display(), %error, "this file cannot be read; nobody in it is let in");
+        T::default()
+    })
+}
+
+/// By the code itself, or by its hash.
+fn find(pending: &Pending, code: &str) -> Option<String> {
+    let matches = |(key, request): &(&String, &Request)| match (&request.hash, &request.salt) {
+        (Some(hash), Some(salt)) => {
+            let mut digest = Sha256::new();
+            digest.update(from_hex(salt));
+            digest.update(code.as_bytes());
+            same(to_hex(&digest.finalize()).as_bytes(), hash.as_bytes())
+        }
+        _ => same(key.as_bytes(), code.as_bytes()),
+    };
+    pending.iter().find(matches).map(|(key, _)| key.clone())
+}
+
+/// Compares without telling by its time how much was right.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text.chars().collect();
+    digits
+        .chunks(2)
+        .filter_map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).ok())
+        .collect()
+}
+
+fn is_locked(limits: &Limits, platform: &str, now: f64) -> bool {
+    limits.get(&format!("_lockout:{platform}")).and_then(Value::as_f64).is_some_and(|until| now < until)
+}
+
+fn note_failure(limits: &mut Limits, platform: &str, now: f64) {
+    let key = format!("_failures:{platform}");
+    let failures = limits.get(&key).and_then(Value::as_u64).unwrap_or(0) + 1;
+    if failures >= MOST_FAILURES {
+        limits.insert(format!("_lockout:{platform}"), Value::from(now + LOCKED_FOR));
+        limits.insert(key, Value::from(0));
+    } else {
+        limits.insert(key, Value::from(failures));
+    }
+}
+
+/// Nothing when the system has no random numbers, which is no time to let people in.
+fn random_code() -> Option<String> {
+    let mut bytes = [0_u8; LENGTH];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
+    (filled == LENGTH).then(|| {
+        bytes
+            .iter()
+            .filter_map(|byte| ALPHABET.get(usize::from(byte % 32)))
+            .map(|byte| char::from(*byte))
+            .collect()
+    })
+}

@@ -1,0 +1,94 @@
+//! What the gateway asks of the program around it.
+
+use std::sync::Arc;
+
+use hermes_agent::Agent;
+use hermes_types::{BoxFuture, Envelope};
+use serde_json::Value;
+
+/// Who runs the turns. Asked before each, because the configuration may have changed since the last.
+pub trait Agents: Send + Sync {
+    /// The agent, or why there is none, in words for the user.
+    fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String>;
+}
+
+/// What a turn needs of its agent.
+#[derive(Debug, Clone, Default)]
+pub struct Wish<'a> {
+    pub platform: &'a str,
+    /// Where the conversation takes place, for the system text.
+    pub context: Option<String>,
+    /// Toolsets this turn goes without.
+    pub without: &'a [&'a str],
+    /// Another model than the configured one.
+    pub model: Option<&'a str>,
+    pub provider: Option<&'a str>,
+    pub base_url: Option<&'a str>,
+    /// Where the tools start.
+    pub folder: Option<&'a std::path::Path>,
+}
+
+/// Commands that are not about one conversation, and what else the program knows.
+pub trait Services: Send + Sync {
+    /// Runs a command. Nothing, when it is none of the program's.
+    fn command<'a>(
+        &'a self,
+        name: &'a str,
+        rest: &'a str,
+        from: &'a Envelope,
+    ) -> BoxFuture<'a, Option<String>> {
+        let _ = (name, rest, from);
+        Box::pin(std::future::ready(None))
+    }
+
+    /// What the model is told when a skill is called by its name. Nothing, when there is no such skill.
+    fn skill(&self, name: &str, rest: &str) -> Option<String> {
+        let _ = (name, rest);
+        None
+    }
+
+    /// Names of skills that can be called, with a word about each.
+    fn skills(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Runs a shell command of the user's own and gives its output.
+    fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        let _ = command;
+        Box::pin(std::future::ready(Err("commands cannot be run here".to_owned())))
+    }
+
+    /// What a file that came with a message says: a transcript, a description.
+    fn perceive<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
+        let _ = file;
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// Tells others what happens. Must not block; what they do about it is their business.
+pub trait Watchers: Send + Sync {
+    fn emit(&self, event: &str, context: Value);
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy)]
+pub struct NoWatchers;
+
+impl Watchers for NoWatchers {
+    fn emit(&self, _: &str, _: Value) {}
+}
+
+/// The program offers nothing more.
+#[derive(Debug, Clone, Copy)]
+pub struct NoServices;
+
+impl Services for NoServices {}
+
+/// All of them.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct Ports {
+    pub agents: Arc<dyn Agents>,
+    pub services: Arc<dyn Services>,
+    pub watchers: Arc<dyn Watchers>,
+}

@@ -1,0 +1,118 @@
+//! Which session each chat is at, in the database and, for other programs, in `sessions.json`.
+//!
+//! The database is the truth: it is written with every turn. The file is brought up to date in one piece, now and then
+//! and at the end, and read at the start: what another program changed since comes in by its time of change.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hermes_agent::Calendar;
+use hermes_config::{Home, write};
+use hermes_store::{Binding, Error, Store};
+use hermes_types::{CivilTime, Timestamp};
+use serde_json::Value;
+
+use super::entry::{Entry, parse_civil};
+
+/// The chats of this home.
+#[expect(missing_debug_implementations, reason = "it holds a calendar")]
+pub struct Index {
+    store: Store,
+    calendar: Calendar,
+    file: PathBuf,
+    changed: AtomicBool,
+}
+
+impl Index {
+    pub fn new(home: &Home, store: Store, calendar: Calendar) -> Self {
+        Self { store, calendar, file: home.sessions_index(), changed: AtomicBool::new(false) }
+    }
+
+    pub async fn find(&self, key: &str) -> Result<Option<Entry>, Error> {
+        let binding = self.store.binding(key).await?;
+        Ok(binding.and_then(|binding| read_entry(&binding.entry, key)))
+    }
+
+    /// Every chat, the one last used first.
+    pub async fn all(&self) -> Result<Vec<Entry>, Error> {
+        let bindings = self.store.bindings().await?;
+        Ok(bindings.iter().filter_map(|binding| read_entry(&binding.entry, &binding.key)).collect())
+    }
+
+    /// Notes an entry as of `now`.
+    pub async fn keep(&self, mut entry: Entry, now: Timestamp) -> Result<(), Error> {
+        entry.updated_at = (self.calendar)(now).to_string();
+        self.bind(&entry, now).await
+    }
+
+    async fn bind(&self, entry: &Entry, at: Timestamp) -> Result<(), Error> {
+        let text = serde_json::to_string(entry).unwrap_or_default();
+        let binding = Binding {
+            key: entry.session_key.clone(),
+            session: entry.session_id.as_str().into(),
+            entry: text,
+            updated_at: at,
+        };
+        self.store.bind(binding).await?;
+        self.changed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes in what other programs wrote. Says how many chats there are in the file.
+    pub async fn import(&self, now: Timestamp) -> Result<usize, Error> {
+        let Ok(text) = fs::read_to_string(&self.file) else { return Ok(0) };
+        let entries: BTreeMap<String, Value> = match serde_json::from_str(&text) {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::warn!(file = %self.file.display(), %error, "the list of chats cannot be read; it is left as it is");
+                return Ok(0);
+            }
+        };
+        let offset = offset(&self.calendar, now);
+        let mut count = 0;
+        for (key, value) in entries {
+            let Ok(mut entry) = serde_json::from_value::<Entry>(value) else {
+                tracing::warn!(key, "a chat in sessions.json cannot be read; it is left out");
+                continue;
+            };
+            entry.session_key = key;
+            let at = parse_civil(&entry.updated_at).map_or(0.0, |civil| civil.as_utc().seconds() - offset);
+            self.bind(&entry, Timestamp(at)).await?;
+            count += 1;
+        }
+        self.changed.store(false, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    /// Brings the file up to date, if anything changed since.
+    pub async fn export(&self) -> Result<(), Error> {
+        if !self.changed.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let entries: BTreeMap<String, Entry> =
+            self.all().await?.into_iter().map(|entry| (entry.session_key.clone(), entry)).collect();
+        let text = serde_json::to_string_pretty(&entries).unwrap_or_default();
+        if let Err(error) = write::replace(&self.file, text.as_bytes()) {
+            self.changed.store(true, Ordering::Relaxed);
+            tracing::warn!(%error, "the list of chats was not written; the database has it");
+        }
+        Ok(())
+    }
+}
+
+fn read_entry(text: &str, key: &str) -> Option<Entry> {
+    match serde_json::from_str(text) {
+        Ok(entry) => Some(entry),
+        Err(error) => {
+            tracing::warn!(key, %error, "what is kept about this chat cannot be read");
+            None
+        }
+    }
+}
+
+/// Seconds the user's wall clock is ahead of UTC, now.
+fn offset(calendar: &Calendar, now: Timestamp) -> f64 {
+    calendar(now).as_utc().seconds() - CivilTime::utc(now).as_utc().seconds()
+}

@@ -1,0 +1,273 @@
+//! The configuration as the gateway sees it, read again whenever its files change.
+//!
+//! Order: environment, config.yaml, gateway.json, defaults. What is malformed is skipped, never fatal.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use hermes_config::env::bridge::bridge;
+use hermes_config::settings::{DisplaySettings, ResetMode, SessionResetSettings, StreamingSettings};
+use hermes_config::yaml::Value;
+use hermes_config::{Config, Env, Home, Surface};
+use hermes_types::ChatKind;
+use serde_json::Value as Json;
+
+use crate::session::{Isolation, Sharing};
+
+/// What strangers get in a direct message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strangers {
+    Pair,
+    Ignore,
+}
+
+/// A command of the user's own, from `quick_commands`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuickCommand {
+    Exec(String),
+    Alias(String),
+    /// Something else, by its type.
+    Unknown(String),
+}
+
+/// One reading of the files.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub config: Config,
+    pub env: Env,
+    pub display: DisplaySettings,
+    pub streaming: StreamingSettings,
+    pub isolation: Isolation,
+    pub reset_triggers: Vec<String>,
+    pub quick_commands: BTreeMap<String, QuickCommand>,
+    /// How long a question waits for its answer.
+    pub question_patience: Duration,
+    /// What has waited longer is told about and not run.
+    pub stale_after: Duration,
+    default_reset: SessionResetSettings,
+    reset_overrides: Json,
+    strangers: Strangers,
+}
+
+impl Settings {
+    pub fn read(home: &Home, shell: &Env, folder: &Path) -> Self {
+        let env = shell.with_files(home, None);
+        let config = Config::load(home, &env);
+        let env = env.with(bridge(&config, &env, Surface::Gateway, folder));
+        let legacy = read_json(&home.join("gateway.json"));
+        let isolation = isolation(&config, &legacy);
+        Self {
+            display: DisplaySettings::resolve(&config, &env),
+            streaming: StreamingSettings::from_config(&config),
+            isolation,
+            reset_triggers: config.list("reset_triggers"),
+            quick_commands: quick_commands(&config),
+            question_patience: patience(&config),
+            stale_after: stale_after(&config),
+            default_reset: default_reset(&config, &env, &legacy),
+            reset_overrides: reset_overrides(&config, &legacy),
+            strangers: strangers(&config, &legacy),
+            config,
+            env,
+        }
+    }
+
+    /// When a chat begins anew: by platform, else by its kind, else the default.
+    pub fn reset_policy(&self, platform: &str, kind: ChatKind) -> SessionResetSettings {
+        let by = |table: &str, name: &str| self.reset_overrides.get(table).and_then(|table| table.get(name));
+        let given = by("reset_by_platform", platform).or_else(|| by("reset_by_type", kind.as_str()));
+        given.map_or_else(|| self.default_reset.clone(), |given| overridden(&self.default_reset, given))
+    }
+
+    /// What a stranger's direct message gets on a platform.
+    pub fn strangers(&self, platform: &str) -> Strangers {
+        let of = |dotted: String| self.config.text_if_any(&dotted);
+        of(format!("platforms.{platform}.extra.unauthorized_dm_behavior"))
+            .or_else(|| of(format!("{platform}.unauthorized_dm_behavior")))
+            .map_or(self.strangers, |text| parse_strangers(&text))
+    }
+
+    /// The chat a platform's unasked messages go to.
+    pub fn home_channel(&self, platform: &str) -> Option<String> {
+        let upper = platform.to_uppercase();
+        let own = match platform {
+            "matrix" => Some("MATRIX_HOME_ROOM"),
+            "email" => Some("EMAIL_HOME_ADDRESS"),
+            _ => None,
+        };
+        own.and_then(|name| self.env.get(name))
+            .or_else(|| self.env.get(&format!("{upper}_HOME_CHANNEL")))
+            .map(str::to_owned)
+            .or_else(|| self.config.text_if_any(&format!("platforms.{platform}.home_channel.chat_id")))
+    }
+}
+
+fn patience(config: &Config) -> Duration {
+    let said = config.is_user_set("approvals.timeout").then(|| config.number("approvals.timeout")).flatten();
+    said.filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .unwrap_or(Duration::from_mins(5))
+}
+
+fn stale_after(config: &Config) -> Duration {
+    let hours = config.number("gateway.stale_after_hours").filter(|hours| *hours > 0.0);
+    hours
+        .and_then(|hours| Duration::try_from_secs_f64(hours * 3600.0).ok())
+        .unwrap_or(Duration::from_hours(24))
+}
+
+fn isolation(config: &Config, legacy: &Json) -> Isolation {
+    let flag = |key: &str| {
+        let nested = format!("gateway.{key}");
+        [key, nested.as_str()]
+            .into_iter()
+            .find(|key| config.is_user_set(key))
+            .map(|key| config.flag(key))
+            .or_else(|| legacy.get(key).and_then(Json::as_bool))
+    };
+    let sharing = |own: bool| if own { Sharing::EachTheirOwn } else { Sharing::Everybody };
+    let in_groups = flag("group_sessions_per_user").unwrap_or(true);
+    let in_threads = flag("thread_sessions_per_user").unwrap_or(in_groups);
+    Isolation { in_groups: sharing(in_groups), in_threads: sharing(in_threads) }
+}
+
+fn strangers(config: &Config, legacy: &Json) -> Strangers {
+    if config.is_user_set("unauthorized_dm_behavior") {
+        return parse_strangers(&config.text("unauthorized_dm_behavior"));
+    }
+    let legacy = legacy.get("unauthorized_dm_behavior").and_then(Json::as_str);
+    legacy.map_or(Strangers::Pair, parse_strangers)
+}
+
+fn parse_strangers(text: &str) -> Strangers {
+    if text.trim().eq_ignore_ascii_case("ignore") { Strangers::Ignore } else { Strangers::Pair }
+}
+
+fn quick_commands(config: &Config) -> BTreeMap<String, QuickCommand> {
+    let mut commands = BTreeMap::new();
+    for (name, value) in config.map("quick_commands").iter() {
+        let Value::Map(fields) = value else {
+            tracing::warn!(command = name, "a quick command must be a mapping; it is left out");
+            continue;
+        };
+        let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let command = match text("type").as_str() {
+            "exec" => QuickCommand::Exec(text("command")),
+            "alias" => QuickCommand::Alias(text("target")),
+            other => QuickCommand::Unknown(other.to_owned()),
+        };
+        commands.insert(name.trim_start_matches('/').to_lowercase(), command);
+    }
+    commands
+}
+
+fn default_reset(config: &Config, env: &Env, legacy: &Json) -> SessionResetSettings {
+    let policy = SessionResetSettings::resolve(config, env);
+    let said = config.is_user_set("session_reset");
+    match legacy.get("default_reset_policy") {
+        Some(given) if !said => {
+            let mut merged = overridden(&policy, given);
+            // The environment comes before every file.
+            if env.is_set("SESSION_RESET_HOUR") {
+                merged.at_hour = policy.at_hour;
+            }
+            if env.is_set("SESSION_IDLE_MINUTES") {
+                merged.idle_minutes = policy.idle_minutes;
+            }
+            merged
+        }
+        _ => policy,
+    }
+}
+
+/// The two tables of exceptions; config.yaml wins, at its top or under `gateway`.
+fn reset_overrides(config: &Config, legacy: &Json) -> Json {
+    let table = |key: &str| {
+        let given = config.get(key).or_else(|| config.get(&format!("gateway.{key}")));
+        given
+            .map(|value| value.to_json())
+            .filter(Json::is_object)
+            .or_else(|| legacy.get(key).cloned())
+            .unwrap_or(Json::Null)
+    };
+    serde_json::json!({"reset_by_platform": table("reset_by_platform"), "reset_by_type": table("reset_by_type")})
+}
+
+fn overridden(policy: &SessionResetSettings, given: &Json) -> SessionResetSettings {
+    let mut next = policy.clone();
+    match given.get("mode").and_then(Json::as_str) {
+        Some("both") => next.mode = ResetMode::Both,
+        Some("daily") => next.mode = ResetMode::Daily,
+        Some("idle") => next.mode = ResetMode::Idle,
+        Some("none") => next.mode = ResetMode::None,
+        _ => {}
+    }
+    let number = |key: &str| given.get(key).and_then(Json::as_u64);
+    if let Some(hour) = number("at_hour").and_then(|hour| u8::try_from(hour).ok()).filter(|hour| *hour < 24) {
+        next.at_hour = hour;
+    }
+    if let Some(minutes) = number("idle_minutes").filter(|minutes| *minutes > 0) {
+        next.idle_minutes = minutes;
+    }
+    if let Some(notify) = given.get("notify").and_then(Json::as_bool) {
+        next.notify = notify;
+    }
+    next
+}
+
+fn read_json(path: &Path) -> Json {
+    let Ok(text) = fs::read_to_string(path) else { return Json::Null };
+    serde_json::from_str(&text).unwrap_or_else(|error| {
+        tracing::warn!(file = %path.display(), %error, "this file cannot be read; it is left out");
+        Json::Null
+    })
+}
+
+/// The settings in force. Clones share one reading; a file that changed is read again at the next look.
+#[derive(Debug, Clone)]
+pub struct Live {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    home: Home,
+    shell: Env,
+    folder: PathBuf,
+    current: Mutex<(Stamps, Arc<Settings>)>,
+}
+
+/// When and how long each file was.
+type Stamps = [Option<(SystemTime, u64)>; 3];
+
+impl Live {
+    pub fn new(home: Home, shell: Env, folder: PathBuf) -> Self {
+        let current = (stamps(&home), Arc::new(Settings::read(&home, &shell, &folder)));
+        Self { inner: Arc::new(Inner { home, shell, folder, current: Mutex::new(current) }) }
+    }
+
+    pub fn home(&self) -> &Home {
+        &self.inner.home
+    }
+
+    pub fn now(&self) -> Arc<Settings> {
+        let Inner { home, shell, folder, current } = &*self.inner;
+        let found = stamps(home);
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.0 != found {
+            *current = (found, Arc::new(Settings::read(home, shell, folder)));
+        }
+        current.1.clone()
+    }
+}
+
+fn stamps(home: &Home) -> Stamps {
+    let stamp = |path: PathBuf| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    };
+    [stamp(home.config()), stamp(home.dotenv()), stamp(home.join("gateway.json"))]
+}

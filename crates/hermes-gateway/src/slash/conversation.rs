@@ -1,0 +1,247 @@
+//! Commands about the conversation a chat is at.
+
+use std::fmt::Write as _;
+
+use hermes_agent::{Agent, Compressed, Conversation, Error as AgentError};
+use hermes_store::{NewSession, SessionFilter, Waiting};
+use hermes_text::{Title, head, single_line, with_commas};
+use hermes_types::{Answer, BoxFuture, Cancel, Event, Frontend, Question, SessionId, SessionKind, TaskId};
+
+use super::Done;
+use crate::gateway::Gateway;
+use crate::session::Entry;
+
+/// What a command answers with when it cannot be done.
+pub(super) type Ran = Result<Done, Problem>;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
+    Store(#[from] hermes_store::Error),
+    #[error("{0}")]
+    Words(String),
+}
+
+const MOST_LISTED: usize = 10;
+const LEAST_TO_COMPRESS: usize = 4;
+
+impl Gateway {
+    pub(super) async fn begin_anew(&self, row: &Waiting) -> Ran {
+        let key = row.conversation.as_str();
+        let (now, envelope) = (self.clock.now(), &row.envelope);
+        let old = self.index.find(key).await?;
+        let had_one = old.is_some();
+        if let Some(entry) = old {
+            self.flush_in_the_background(row, &entry);
+            self.end_old(&entry).await?;
+            self.emit("session:end", envelope, &entry);
+        }
+        let civil = (self.calendar)(now);
+        let session = SessionId::generate(SessionKind::Gateway, civil);
+        let entry = Entry::new(key, &session, envelope, civil);
+        self.index.keep(entry.clone(), now).await?;
+        self.emit("session:reset", envelope, &entry);
+        let first = if had_one { "✨ Session reset! Starting fresh." } else { "✨ New session started!" };
+        Ok(Done::said(format!("{first}{}", self.info_block(row))))
+    }
+
+    /// Model, provider and where it is reached.
+    fn info_block(&self, row: &Waiting) -> String {
+        let Ok(agent) = self.agent_for(&row.envelope) else { return String::new() };
+        let window = agent.model.context_window(&agent.model_name);
+        let mut text = format!(
+            "\n\n◆ Model: `{}`\n◆ Provider: {}\n◆ Context: {}K tokens",
+            agent.model_name,
+            agent.prompt.provider,
+            window / 1000
+        );
+        if ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| agent.base_url.contains(local)) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "\n◆ Endpoint: {}", agent.base_url);
+        }
+        text
+    }
+
+    /// Notes worth keeping are kept before a conversation is left behind.
+    fn flush_in_the_background(&self, row: &Waiting, entry: &Entry) {
+        let Ok(agent) = self.agent_for(&row.envelope) else { return };
+        let session = SessionId::new(entry.session_id.clone());
+        drop(self.tasks.spawn_cooperative("noting what was learnt", move |cancel| async move {
+            let Ok(taken) = agent.take_up(&session).await else { return };
+            if agent.flush_due(&taken.conversation) {
+                agent.flush_memories(&taken.conversation, &cancel).await;
+            }
+        }));
+    }
+
+    pub(super) async fn undo(&self, row: &Waiting) -> Ran {
+        let (agent, mut conversation, _) = self.at(row).await?;
+        let before = conversation.messages().len();
+        let Some(taken) = agent.undo(&mut conversation).await? else {
+            return Ok(Done::said("Nothing to undo."));
+        };
+        let count = before - conversation.messages().len();
+        let short = single_line(&taken);
+        let more = if short.chars().count() > 40 { "..." } else { "" };
+        Ok(Done::said(format!("↩️ Undid {count} message(s).\nRemoved: \"{}{more}\"", head(&short, 40))))
+    }
+
+    pub(super) async fn retry(&self, row: &Waiting) -> Ran {
+        let (agent, mut conversation, _) = self.at(row).await?;
+        match agent.undo(&mut conversation).await? {
+            Some(words) => Ok(Done::Words(words)),
+            None => Ok(Done::said("No previous message to retry.")),
+        }
+    }
+
+    pub(super) async fn title(&self, row: &Waiting, name: &str) -> Ran {
+        let Some(entry) = self.index.find(&row.conversation).await? else {
+            return Ok(Done::said("There is no conversation yet; say something first."));
+        };
+        let session = SessionId::new(entry.session_id);
+        if name.is_empty() {
+            let title = self.store.session(&session).await?.and_then(|row| row.title);
+            return Ok(Done::said(match title {
+                Some(title) => format!("📌 Session: **{title}**"),
+                None => "This conversation has no name yet. `/title NAME` gives it one.".to_owned(),
+            }));
+        }
+        let title = match Title::sanitise(name) {
+            Ok(Some(title)) => title,
+            Ok(None) => return Ok(Done::said("A name needs at least one visible character.")),
+            Err(error) => return Ok(Done::said(error.to_string())),
+        };
+        if self.store.session(&session).await?.is_none() {
+            let new = NewSession::new(session.clone(), row.envelope.platform.clone(), self.clock.now());
+            self.store.create_session(new).await?;
+        }
+        match self.store.set_title(&session, Some(title.clone())).await {
+            Ok(()) => Ok(Done::said(format!("✏️ Session title set: **{}**", title.as_str()))),
+            Err(error) => Ok(Done::said(error.to_string())),
+        }
+    }
+
+    pub(super) async fn resume(&self, row: &Waiting, name: &str) -> Ran {
+        if name.is_empty() {
+            return self.list_resumable(row).await;
+        }
+        let Some(session) = self.store.resolve(name).await? else {
+            return Ok(Done::said(format!("No session named '{name}' was found. /resume lists them.")));
+        };
+        let stored = self.store.session(&session).await?;
+        // Another person's conversation is not theirs to read.
+        let theirs = stored.as_ref().is_some_and(|stored| {
+            stored.source == row.envelope.platform && stored.user_id == row.envelope.sender.user_id
+        });
+        if !theirs {
+            return Ok(Done::said(format!("No session named '{name}' was found. /resume lists them.")));
+        }
+        let agent = self.agent_for(&row.envelope).map_err(Problem::Words)?;
+        let taken = agent.take_up_as(&session, TaskId::new(row.conversation.clone())).await?;
+        if let Some(cut_off) = &taken.cut_off {
+            agent.drop_turn(cut_off).await?;
+        }
+        let now = self.clock.now();
+        if let Some(entry) = self.index.find(&row.conversation).await? {
+            self.flush_in_the_background(row, &entry);
+            let old = SessionId::new(entry.session_id);
+            self.store.end_session(&old, hermes_store::EndReason::SessionSwitch, now).await?;
+        }
+        self.store.reopen_session(&session).await?;
+        self.index
+            .keep(Entry::new(&row.conversation, &session, &row.envelope, (self.calendar)(now)), now)
+            .await?;
+        let name = taken.title.unwrap_or_else(|| session.as_str().to_owned());
+        Ok(Done::said(format!(
+            "↻ Resumed session **{name}** ({} messages). Conversation restored.",
+            taken.conversation.messages().len()
+        )))
+    }
+
+    async fn list_resumable(&self, row: &Waiting) -> Ran {
+        let filter = SessionFilter { source: Some(row.envelope.platform.clone()) };
+        let found = self.store.list_sessions(filter, 100).await?;
+        let own = row.envelope.sender.user_id.as_deref();
+        let mut lines: Vec<String> = Vec::new();
+        for summary in found {
+            let Some(title) = summary.title.clone() else { continue };
+            let stored = self.store.session(&summary.id).await?;
+            if stored.is_some_and(|stored| stored.user_id.as_deref() == own) {
+                lines.push(format!("• **{title}** — {}", head(&single_line(&summary.preview), 40)));
+            }
+            if lines.len() == MOST_LISTED {
+                break;
+            }
+        }
+        if lines.is_empty() {
+            return Ok(Done::said("No named sessions yet. `/title NAME` names this one."));
+        }
+        lines.insert(0, "📋 **Named sessions**".to_owned());
+        lines.push("\n`/resume NAME` goes on with one.".to_owned());
+        Ok(Done::said(lines.join("\n")))
+    }
+
+    pub(super) async fn compress(&self, row: &Waiting, focus: &str) -> Ran {
+        let (agent, mut conversation, mut entry) = self.at(row).await?;
+        if conversation.messages().len() < LEAST_TO_COMPRESS {
+            return Ok(Done::said("There is too little to compress; at least 4 messages are needed."));
+        }
+        let focus = (!focus.is_empty()).then_some(focus);
+        let cancel = Cancel::new();
+        let done = agent.compress(&mut conversation, focus, &Silent, &cancel).await?;
+        let Some(Compressed { messages_before, messages_after, tokens_before, tokens_after }) = done else {
+            return Ok(Done::said("The conversation could not be made shorter."));
+        };
+        entry.session_id = conversation.session().as_str().to_owned();
+        self.index.keep(entry, self.clock.now()).await?;
+        Ok(Done::said(format!(
+            "🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
+            with_commas(tokens_before),
+            with_commas(tokens_after)
+        )))
+    }
+
+    pub(super) async fn usage(&self, row: &Waiting) -> Ran {
+        let Some(entry) = self.index.find(&row.conversation).await? else {
+            return Ok(Done::said("Nothing was used yet in this conversation."));
+        };
+        let Some(stored) = self.store.session(&SessionId::new(entry.session_id)).await? else {
+            return Ok(Done::said("Nothing was used yet in this conversation."));
+        };
+        let usage = stored.usage;
+        Ok(Done::said(format!(
+            "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}",
+            with_commas(usage.input),
+            with_commas(usage.output),
+            with_commas(usage.cache_read),
+            with_commas(usage.total()),
+            stored.message_count
+        )))
+    }
+
+    /// The conversation a chat is at.
+    async fn at(&self, row: &Waiting) -> Result<(Agent, Conversation, Entry), Problem> {
+        let agent = self.agent_for(&row.envelope).map_err(Problem::Words)?;
+        let entry = self.index.find(&row.conversation).await?;
+        let entry = entry.ok_or_else(|| Problem::Words("there is no conversation yet".to_owned()))?;
+        let session = SessionId::new(entry.session_id.clone());
+        let taken = agent.take_up_as(&session, TaskId::new(row.conversation.clone())).await?;
+        if let Some(cut_off) = &taken.cut_off {
+            agent.drop_turn(cut_off).await?;
+        }
+        Ok((agent, taken.conversation, entry))
+    }
+}
+
+/// Shows nothing and asks nobody.
+pub(crate) struct Silent;
+
+impl Frontend for Silent {
+    fn show(&self, _: Event) {}
+
+    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::Unavailable))
+    }
+}

@@ -1,0 +1,125 @@
+//! Commands typed into a chat: the table, and those that are about the conversation or the gateway itself.
+//!
+//! What concerns the whole program (models, skills, insights) is the program's, through its port.
+
+mod conversation;
+mod gateway;
+mod quick;
+mod table;
+
+use hermes_store::Waiting;
+use hermes_types::Approval;
+
+use crate::gateway::Gateway;
+use crate::intake::All;
+
+pub use table::{COMMANDS, Command, Surface, Typed, WhileBusy, commands, find, parse};
+
+/// What a command came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// An answer, or silence.
+    Said(Option<String>),
+    /// These words go to the model.
+    Words(String),
+}
+
+impl Done {
+    fn said(text: impl Into<String>) -> Self {
+        Self::Said(Some(text.into()))
+    }
+}
+
+impl Gateway {
+    /// Runs a command. Never fails: what went wrong is the answer.
+    pub(crate) async fn run_command(&self, row: &Waiting, typed: &Typed) -> Done {
+        let Some(command) = find(&typed.name, Surface::Chat) else { return self.quick(row, typed).await };
+        self.ports.watchers.emit(
+            &format!("command:{}", command.name),
+            serde_json::json!({
+                "platform": row.envelope.platform,
+                "user_id": row.envelope.sender.user_id,
+                "command": command.name,
+                "args": typed.rest,
+            }),
+        );
+        let key = row.conversation.as_str();
+        let rest = typed.rest.as_str();
+        let ran = match command.name {
+            "start" => Ok(Done::Said(None)),
+            "help" => Ok(Done::said(self.help())),
+            "stop" => Ok(Done::said("No active task to stop.")),
+            "approve" => Ok(self.approve(key, rest)),
+            "deny" => Ok(Done::said(self.resolve_approval(key, Approval::Deny, all(rest)))),
+            "status" => self.status(row).await,
+            "whoami" => Ok(Done::said(whoami(row))),
+            "sethome" => Ok(Done::said(self.set_home(row))),
+            "background" => Ok(self.background(row, rest)),
+            "new" => self.begin_anew(row).await,
+            "undo" => self.undo(row).await,
+            "retry" => self.retry(row).await,
+            "title" => self.title(row, rest).await,
+            "resume" => self.resume(row, rest).await,
+            "compress" => self.compress(row, rest).await,
+            "usage" => self.usage(row).await,
+            name => Ok(self.ask_program(row, name, rest).await),
+        };
+        ran.unwrap_or_else(|error| Done::said(format!("⚠️ /{} did not work: {error}", command.name)))
+    }
+
+    fn approve(&self, key: &str, rest: &str) -> Done {
+        let word = rest.split_whitespace().next().unwrap_or_default().to_lowercase();
+        let approval = match word.as_str() {
+            "session" | "ses" => Approval::Session,
+            "always" | "permanent" | "permanently" => Approval::Always,
+            _ => Approval::Once,
+        };
+        Done::said(self.resolve_approval(key, approval, all(rest)))
+    }
+
+    async fn ask_program(&self, row: &Waiting, name: &str, rest: &str) -> Done {
+        if let Some(text) = self.ports.services.command(name, rest, &row.envelope).await {
+            return Done::said(text);
+        }
+        match self.ports.services.skill(name, rest) {
+            Some(words) => Done::Words(words),
+            None => Done::said(format!("/{name} is not available here.")),
+        }
+    }
+
+    fn help(&self) -> String {
+        let mut lines = vec!["📖 **Hermes Commands**".to_owned()];
+        for command in commands(Surface::Chat) {
+            let names: Vec<String> = std::iter::once(&command.name)
+                .chain(command.aliases)
+                .map(|name| format!("/{name}"))
+                .collect();
+            let arguments =
+                if command.arguments.is_empty() { String::new() } else { format!(" {}", command.arguments) };
+            lines.push(format!("`{}{arguments}` — {}", names.join(", "), command.about));
+        }
+        let skills = self.ports.services.skills();
+        if !skills.is_empty() {
+            lines.push("\n⚡ **Skills**".to_owned());
+            lines.extend(skills.into_iter().map(|(name, about)| format!("`/{name}` — {about}")));
+        }
+        lines.join("\n")
+    }
+}
+
+fn all(rest: &str) -> All {
+    if rest.split_whitespace().any(|word| word.eq_ignore_ascii_case("all")) { All::Yes } else { All::No }
+}
+
+fn whoami(row: &Waiting) -> String {
+    let envelope = &row.envelope;
+    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_owned());
+    format!(
+        "Platform: {}\nChat: `{}`\nYou: {} (`{}`)\nConversation: `{}`",
+        envelope.platform,
+        envelope.place.chat_id,
+        or(&envelope.sender.user_name),
+        or(&envelope.sender.user_id),
+        row.conversation
+    )
+}

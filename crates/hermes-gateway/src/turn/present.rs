@@ -1,0 +1,354 @@
+//! What a chat sees while a turn runs: that somebody is typing, which tools are used, the answer as it is written.
+//!
+//! None of it is durable and none of it can hold a turn up: events go into a queue, and a platform that does not take
+//! them is left alone. The answer itself leaves through the outbox; where its beginning is already in the chat, the
+//! outbox gives those messages their last text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_config::settings::{StreamingSettings, ToolProgress};
+use hermes_task::Task;
+use hermes_text::{head, length, single_line, split};
+use hermes_types::{
+    Abilities, Answer, BoxFuture, Cancel, Channel, Clock, Delta, Envelope, Event, Frontend, NoticeKind,
+    Place, Question,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::gateway::Gateway;
+
+/// The least time between two changes of one message.
+const BETWEEN: Duration = Duration::from_millis(300);
+const LONGEST_PREVIEW: usize = 80;
+
+/// What is in the chat already when the turn has ended.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown {
+    /// Messages that hold the beginning of the answer, one per part.
+    pub(super) drafts: Vec<String>,
+}
+
+/// Shows a turn in its chat.
+pub(super) struct Presenter {
+    frontend: ChatFrontend,
+    screen: Task<Shown>,
+    cancel: Cancel,
+}
+
+impl Presenter {
+    pub(super) fn start(gateway: &Gateway, key: &str, envelope: &Envelope) -> Self {
+        let (events, received) = unbounded_channel();
+        let settings = gateway.live.now();
+        let streams = settings.streaming.enabled && settings.streaming.transport != "off";
+        let cancel = gateway.turns.cancel_token().child_token();
+        let channel = gateway.delivery.channel(&envelope.platform);
+        let abilities = channel.as_ref().map(|channel| channel.abilities()).unwrap_or_default();
+        let screen = Screen {
+            channel,
+            abilities,
+            place: envelope.place.clone(),
+            clock: gateway.clock.clone(),
+            mode: settings.display.tool_progress,
+            streaming: (streams && abilities.edits).then(|| settings.streaming.clone()),
+            lines: Lines::default(),
+            draft: Draft::default(),
+        };
+        let running = cancel.clone();
+        let screen =
+            gateway.tasks.spawn("showing a turn", async move { screen.run(received, running).await });
+        let frontend = ChatFrontend {
+            gateway: gateway.clone(),
+            key: key.to_owned(),
+            envelope: envelope.clone(),
+            events,
+        };
+        Self { frontend, screen, cancel }
+    }
+
+    pub(super) fn frontend(&self) -> &dyn Frontend {
+        &self.frontend
+    }
+
+    /// Nothing more comes: what is shown now stays.
+    pub(super) async fn finish(self) -> Shown {
+        drop(self.frontend);
+        let shown = self.screen.await.unwrap_or_default();
+        self.cancel.cancel();
+        shown
+    }
+}
+
+struct ChatFrontend {
+    gateway: Gateway,
+    key: String,
+    envelope: Envelope,
+    events: UnboundedSender<Event>,
+}
+
+impl Frontend for ChatFrontend {
+    fn show(&self, event: Event) {
+        // A screen that is gone has nothing to show.
+        let _ = self.events.send(event);
+    }
+
+    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(self.gateway.ask(&self.key, &self.envelope, question, cancel))
+    }
+}
+
+struct Screen {
+    channel: Option<Arc<dyn Channel>>,
+    abilities: Abilities,
+    place: Place,
+    clock: Arc<dyn Clock>,
+    mode: ToolProgress,
+    streaming: Option<StreamingSettings>,
+    lines: Lines,
+    draft: Draft,
+}
+
+/// Lines about tools, all in one message.
+#[derive(Default)]
+struct Lines {
+    shown: Vec<(String, usize)>,
+    message: Option<String>,
+    changed: bool,
+    last_tool: String,
+    /// The platform does not take edits: each line is a message of its own.
+    one_by_one: bool,
+}
+
+/// The answer as far as it is written.
+#[derive(Default)]
+struct Draft {
+    text: String,
+    messages: Vec<String>,
+    shown: Vec<String>,
+    failed: bool,
+}
+
+impl Screen {
+    async fn run(mut self, mut events: UnboundedReceiver<Event>, cancel: Cancel) -> Shown {
+        let Some(channel) = self.channel.clone() else { return drained(events).await };
+        let (place, clock, every) = (self.place.clone(), self.clock.clone(), self.abilities.typing_every);
+        let typing = async move {
+            loop {
+                channel.show_typing(&place).await;
+                clock.sleep(every).await;
+            }
+        };
+        let work = self.follow(&mut events);
+        tokio::select! {
+            shown = work => shown,
+            never = typing => never,
+            () = cancel.cancelled() => Shown::default(),
+        }
+    }
+
+    async fn follow(&mut self, events: &mut UnboundedReceiver<Event>) -> Shown {
+        while let Some(event) = events.recv().await {
+            self.take(event);
+            // Whatever else has come meanwhile belongs to the same change of the screen.
+            while let Ok(event) = events.try_recv() {
+                self.take(event);
+            }
+            if self.flush().await && !self.pause(events).await {
+                break;
+            }
+        }
+        self.flush().await;
+        Shown { drafts: std::mem::take(&mut self.draft.messages) }
+    }
+
+    /// Lets some time pass between two changes. The end of the turn does not wait for it: false, when it has come.
+    async fn pause(&mut self, events: &mut UnboundedReceiver<Event>) -> bool {
+        let mut over = self.clock.sleep(self.pace());
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.take(event),
+                    None => return false,
+                },
+                () = &mut over => break,
+            }
+        }
+        // Shown with the next event, or now if something has come.
+        self.flush().await;
+        true
+    }
+
+    fn pace(&self) -> Duration {
+        self.streaming.as_ref().map_or(BETWEEN, |streaming| streaming.edit_interval.max(BETWEEN / 6))
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::ToolStarted { name, preview, .. } => self.lines.add(self.mode, &name, &preview),
+            Event::Delta(Delta::Text(text)) if self.streaming.is_some() => self.draft.text.push_str(&text),
+            Event::Delta(Delta::Restart) => self.draft.text.clear(),
+            // Words before a tool call are not the answer; the message that shows them stays as it is.
+            Event::SegmentEnded => self.draft = Draft { failed: self.draft.failed, ..Draft::default() },
+            Event::Notice { kind: NoticeKind::ContextPressure | NoticeKind::Lifecycle, text } => {
+                self.lines.note(self.mode, &text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows what changed. Says whether anything was sent.
+    async fn flush(&mut self) -> bool {
+        let Some(channel) = self.channel.clone() else { return false };
+        let lines = self.lines.flush(&*channel, &self.place, self.abilities).await;
+        let draft = match &self.streaming {
+            Some(streaming) => self.draft.flush(&*channel, &self.place, self.abilities, streaming).await,
+            None => false,
+        };
+        lines || draft
+    }
+}
+
+impl Lines {
+    fn add(&mut self, mode: ToolProgress, tool: &str, preview: &str) {
+        let repeated = self.last_tool == tool;
+        tool.clone_into(&mut self.last_tool);
+        let icon = icon(tool);
+        let line = match mode {
+            ToolProgress::Off => return,
+            ToolProgress::New if repeated => return,
+            _ if preview.trim().is_empty() => format!("{icon} {tool}..."),
+            _ => {
+                let preview = single_line(preview);
+                let short = head(&preview, LONGEST_PREVIEW);
+                let more = if short.len() < preview.len() { "..." } else { "" };
+                format!("{icon} {tool}: \"{short}{more}\"")
+            }
+        };
+        self.push(line);
+    }
+
+    fn note(&mut self, mode: ToolProgress, text: &str) {
+        if mode != ToolProgress::Off {
+            self.push(text.to_owned());
+        }
+    }
+
+    fn push(&mut self, line: String) {
+        match self.shown.last_mut() {
+            Some((last, count)) if *last == line => *count += 1,
+            _ => self.shown.push((line, 1)),
+        }
+        self.changed = true;
+    }
+
+    fn text(&self) -> String {
+        let line = |(line, count): &(String, usize)| match count {
+            1 => line.clone(),
+            count => format!("{line} (×{count})"),
+        };
+        self.shown.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    async fn flush(&mut self, channel: &dyn Channel, place: &Place, abilities: Abilities) -> bool {
+        if !std::mem::take(&mut self.changed) {
+            return false;
+        }
+        let text = self.text();
+        if let Some(message) = self.message.clone().filter(|_| !self.one_by_one) {
+            if length(&text, abilities.unit) <= abilities.limit
+                && channel.edit(place, &message, &text).await.is_ok()
+            {
+                return true;
+            }
+            // This message is full, or stays as it is: what comes next goes into another one.
+            self.one_by_one = !abilities.edits;
+            let last = self.shown.pop();
+            self.shown.clear();
+            self.shown.extend(last);
+            self.message = None;
+        }
+        match channel.post(place, &self.text()).await {
+            Ok(message) => {
+                self.message = Some(message);
+                if !abilities.edits {
+                    self.shown.clear();
+                    self.message = None;
+                }
+            }
+            Err(error) => tracing::debug!(%error, "progress was not shown"),
+        }
+        true
+    }
+}
+
+impl Draft {
+    /// Shows the answer as far as it goes. A platform that fails once is left alone until the answer is complete.
+    async fn flush(
+        &mut self,
+        channel: &dyn Channel,
+        place: &Place,
+        abilities: Abilities,
+        streaming: &StreamingSettings,
+    ) -> bool {
+        let visible = hermes_text::strip_think(&self.text).trim().to_owned();
+        if self.failed || visible.is_empty() {
+            return false;
+        }
+        let room = abilities.limit.saturating_sub(length(&streaming.cursor, abilities.unit) + 100).max(500);
+        let mut parts = split(&visible, room, abilities.unit);
+        if let Some(last) = parts.last_mut() {
+            last.push_str(&streaming.cursor);
+        }
+        let mut sent = false;
+        for (at, part) in parts.iter().enumerate() {
+            if self.shown.get(at) == Some(part) {
+                continue;
+            }
+            let done = match self.messages.get(at) {
+                Some(message) => channel.edit(place, message, part).await,
+                None => channel.post(place, part).await.map(|message| self.messages.push(message)),
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, "an answer is no longer shown as it is written");
+                self.failed = true;
+                return true;
+            }
+            sent = true;
+            if let Some(shown) = self.shown.get_mut(at) {
+                part.clone_into(shown);
+            } else {
+                self.shown.push(part.clone());
+            }
+        }
+        sent
+    }
+}
+
+async fn drained(mut events: UnboundedReceiver<Event>) -> Shown {
+    while events.recv().await.is_some() {}
+    Shown::default()
+}
+
+fn icon(tool: &str) -> &'static str {
+    match tool {
+        "terminal" => "💻",
+        "web_search" => "🔍",
+        "web_extract" => "📄",
+        "execute_code" => "🐍",
+        "read_file" => "📖",
+        "write_file" => "✍️",
+        "patch" => "🔧",
+        "search_files" => "🔎",
+        "memory" => "🧠",
+        "todo" => "📋",
+        "delegate_task" => "🔀",
+        "cronjob" => "⏰",
+        "send_message" => "📨",
+        "vision_analyze" => "👁️",
+        "image_generate" => "🎨",
+        "text_to_speech" => "🔊",
+        name if name.starts_with("skill") => "📚",
+        name if name.starts_with("browser") => "🌐",
+        _ => "⚙️",
+    }
+}

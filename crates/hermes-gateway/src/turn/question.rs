@@ -1,0 +1,110 @@
+//! Questions to a person in a chat, and their answers.
+
+use hermes_text::head;
+use hermes_types::{Answer, Approval, Cancel, Choice, Envelope, Piece, Question, Reply};
+
+use crate::desk::Kind;
+use crate::gateway::Gateway;
+use crate::intake::All;
+
+impl Gateway {
+    /// Puts a question into the chat and waits: for an answer, for the end of the turn, or until nobody answers.
+    pub(super) async fn ask(
+        &self,
+        key: &str,
+        envelope: &Envelope,
+        question: Question,
+        cancel: &Cancel,
+    ) -> Answer {
+        let (kind, text, choices) = match question {
+            Question::Approve { command, danger } => {
+                (Kind::Approval, approval_text(&command, &danger.reason), approval_choices())
+            }
+            Question::Clarify { question, choices } => {
+                (Kind::Clarification, clarify_text(&question, &choices), clarify_choices(&choices))
+            }
+            // A password has no place in a chat.
+            Question::Secret { .. } => return Answer::Unavailable,
+        };
+        let Some((id, answer)) = self.desk.ask(key, kind) else { return Answer::Unavailable };
+        let reply = Reply {
+            platform: envelope.platform.clone(),
+            place: envelope.place.clone(),
+            pieces: vec![Piece::Text { text }],
+            reply_to: None,
+            choices,
+            draft: None,
+            idempotency_key: format!("question:{}:{id}", self.holder),
+        };
+        self.say(key, reply).await;
+        let patience = self.live.now().question_patience;
+        tokio::select! {
+            answer = answer => answer.unwrap_or(Answer::Unavailable),
+            () = cancel.cancelled() => Answer::Unavailable,
+            () = self.clock.sleep(patience) => {
+                self.desk.withdraw(key, id);
+                let text = match kind {
+                    Kind::Approval => "⚠️ Approval expired; the command was not run. Ask me again if you want it.",
+                    Kind::Clarification => "⏳ No answer came; I am going on without it.",
+                };
+                let key_of_notice = format!("expired:{}:{id}", self.holder);
+                self.say(key, crate::intake::answer_to(envelope, text.to_owned(), key_of_notice)).await;
+                Answer::Unavailable
+            }
+        }
+    }
+
+    /// An answer to the question whether a command may run. Says what the person reads.
+    pub(crate) fn resolve_approval(&self, key: &str, approval: Approval, all: All) -> String {
+        let mut count = 0;
+        while self.desk.answer(key, Kind::Approval, Answer::Approval(approval)) {
+            count += 1;
+            if all == All::No {
+                break;
+            }
+        }
+        let text = match (approval, count) {
+            (Approval::Deny, 0) => "No pending command to deny.",
+            (Approval::Deny, _) => "❌ Command denied.",
+            (_, 0) => "No pending command to approve.",
+            (Approval::Once, _) => "✅ Command approved. The agent is resuming...",
+            (Approval::Session, _) => "✅ Command approved (for this session). The agent is resuming...",
+            (Approval::Always, _) => "✅ Command approved (permanently). The agent is resuming...",
+        };
+        text.to_owned()
+    }
+}
+
+fn approval_text(command: &str, reason: &str) -> String {
+    format!(
+        "⚠️ **Dangerous command requires approval:**\n```\n{}\n```\nReason: {reason}\n\nReply `/approve` to run it once, \
+         `/approve session` to allow this kind for the session, `/approve always` for good, or `/deny`.",
+        head(command, 200).replace("```", "'''")
+    )
+}
+
+fn approval_choices() -> Vec<Choice> {
+    [
+        ("Allow once", "/approve"),
+        ("Allow for this session", "/approve session"),
+        ("Always allow", "/approve always"),
+        ("Deny", "/deny"),
+    ]
+    .into_iter()
+    .map(|(label, says)| Choice { label: label.to_owned(), says: says.to_owned() })
+    .collect()
+}
+
+fn clarify_text(question: &str, choices: &[String]) -> String {
+    let listed: Vec<String> =
+        choices.iter().enumerate().map(|(at, choice)| format!("{}. {choice}", at + 1)).collect();
+    if listed.is_empty() {
+        format!("❓ {question}")
+    } else {
+        format!("❓ {question}\n\n{}", listed.join("\n"))
+    }
+}
+
+fn clarify_choices(choices: &[String]) -> Vec<Choice> {
+    choices.iter().map(|choice| Choice { label: choice.clone(), says: choice.clone() }).collect()
+}

@@ -1,0 +1,480 @@
+//! One turn of a chat: whose conversation, which words, the run, and what is said in the end.
+
+use std::time::Duration;
+
+use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnResult};
+use hermes_store::{Closing, EndReason, Error as StoreError, Settled, Waiting};
+use hermes_types::{
+    Cancel, Content, Envelope, ModelError, Reply, SessionId, SessionKind, TaskId, TurnId, TurnState,
+};
+
+use super::context::context_prompt;
+use super::present::{Presenter, Shown};
+use crate::deliver;
+use crate::desk::Stop;
+use crate::gateway::Gateway;
+use crate::intake::answer_to;
+use crate::ports::Wish;
+use crate::session::{Entry, ResetReason, expired};
+
+/// How long a turn that was told to stop may take before it is left alone.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long to wait for a conversation somebody else is in.
+const WHILE_TAKEN: Duration = Duration::from_secs(2);
+
+/// A chat's conversation, ready for a turn.
+struct Opened {
+    conversation: Conversation,
+    entry: Entry,
+    /// It begins with this turn.
+    fresh: bool,
+    reset: Option<ResetReason>,
+    cut_off: Option<CutOff>,
+}
+
+/// Why there is no turn now.
+enum NotNow {
+    /// Tell the user this; the message is dealt with.
+    Tell(String),
+    /// Somebody else is in the conversation.
+    Taken,
+    /// It would not stop and was left where it was.
+    Abandoned,
+    Store(StoreError),
+}
+
+impl From<StoreError> for NotNow {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<AgentError> for NotNow {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Busy { .. } => Self::Taken,
+            AgentError::Store(error) => Self::Store(error),
+            AgentError::NotFound(session) => {
+                Self::Tell(format!("The session {session} is gone. /new begins another."))
+            }
+        }
+    }
+}
+
+impl Gateway {
+    /// Runs a turn for these rows and settles them. What cannot be done now is tried again.
+    pub(super) async fn take_turn(&self, key: &str, rows: Vec<Waiting>, words: Option<String>) {
+        let Some(last) = rows.last() else { return };
+        let envelope = last.envelope.clone();
+        let mut told = false;
+        loop {
+            match self.try_turn(key, &rows, words.as_deref()).await {
+                Ok(()) => return,
+                Err(NotNow::Tell(text)) => {
+                    return self.settle_all(key, &rows, &envelope, Closing::Reported, vec![text]).await;
+                }
+                Err(NotNow::Abandoned) => {
+                    return self.settle_all(key, &rows, &envelope, Closing::Done, Vec::new()).await;
+                }
+                Err(NotNow::Taken) => {
+                    if !told {
+                        told = true;
+                        let text = "This conversation is open in another Hermes; I go on when it is free."
+                            .to_owned();
+                        self.say(key, answer_to(&envelope, text, format!("taken:{}", last.id))).await;
+                    }
+                    self.clock.sleep(WHILE_TAKEN).await;
+                }
+                Err(NotNow::Store(error)) => {
+                    tracing::error!(%error, key, "a turn could not be written down; trying again");
+                    self.clock.sleep(super::PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn try_turn(&self, key: &str, rows: &[Waiting], words: Option<&str>) -> Result<(), NotNow> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
+        let agent = self.agent_for(envelope).map_err(NotNow::Tell)?;
+        if let Some(turn) = &first.turn
+            && let Some(reply) = self.missing_reply(&agent, turn).await?
+        {
+            self.settle_turn(key, rows, envelope, turn, reply, None).await?;
+            return Ok(());
+        }
+        let mut opened = self.open(&agent, key, envelope).await?;
+        let cancel = Cancel::new();
+        let presenter = Presenter::start(self, key, envelope);
+        self.desk.begin(key, cancel.clone());
+        let ran = self.run(&agent, &mut opened, rows, words, &presenter, &cancel).await;
+        let stopped = self.desk.end(key);
+        let shown = presenter.finish().await;
+        let result = ran?;
+        self.after_turn(&agent, opened, &result).await?;
+        let reply = words_of(&result, stopped);
+        self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
+        Ok(())
+    }
+
+    /// The turn itself. One that does not stop when told to is left where it is.
+    async fn run(
+        &self,
+        agent: &Agent,
+        opened: &mut Opened,
+        rows: &[Waiting],
+        words: Option<&str>,
+        presenter: &Presenter,
+        cancel: &Cancel,
+    ) -> Result<TurnResult, NotNow> {
+        let frontend = presenter.frontend();
+        let overdue = async {
+            cancel.cancelled().await;
+            self.clock.sleep(GRACE).await;
+        };
+        let session = opened.conversation.session().clone();
+        let ended = match opened.cut_off.take() {
+            Some(cut_off) if rows.iter().any(|row| row.turn.as_ref() == Some(&cut_off.turn.id)) => {
+                self.tell_resumed(rows, &cut_off).await;
+                if cut_off.parked {
+                    agent.drop_turn(&cut_off).await?;
+                    return Err(NotNow::Tell(parked(&cut_off)));
+                }
+                tokio::select! {
+                    ended = agent.resume_turn(&mut opened.conversation, &cut_off, frontend, cancel) => ended?,
+                    () = overdue => return Err(abandon(agent, session).await),
+                }
+            }
+            cut_off => {
+                if let Some(cut_off) = cut_off {
+                    agent.drop_turn(&cut_off).await?;
+                }
+                let said = self.compose(rows, words, opened).await;
+                tokio::select! {
+                    ended = agent.run(&mut opened.conversation, said, frontend, cancel) => ended?,
+                    () = overdue => return Err(abandon(agent, session).await),
+                }
+            }
+        };
+        Ok(ended)
+    }
+
+    /// The agent for a message at its place.
+    pub(crate) fn agent_for(&self, envelope: &Envelope) -> Result<Agent, String> {
+        let settings = self.live.now();
+        let context = context_prompt(envelope, &settings, &self.platforms());
+        self.ports.agents.agent(&Wish {
+            platform: &envelope.platform,
+            context: Some(context),
+            ..Wish::default()
+        })
+    }
+
+    /// The chat's conversation: the one it is at, or a new one where there is none or it is over.
+    async fn open(&self, agent: &Agent, key: &str, envelope: &Envelope) -> Result<Opened, NotNow> {
+        let now = self.clock.now();
+        let civil = (self.calendar)(now);
+        let entry = self.index.find(key).await?;
+        let settings = self.live.now();
+        let policy = settings.reset_policy(&envelope.platform, envelope.place.kind);
+        let over = entry.as_ref().and_then(|entry| expired(&policy, entry.last_used()?, civil));
+        let task = TaskId::new(key);
+        if let (Some(mut entry), None) = (entry.clone(), over) {
+            let session = SessionId::new(entry.session_id.clone());
+            entry.origin = Some(crate::session::Origin::of(envelope));
+            return match agent.take_up_as(&session, task.clone()).await {
+                Ok(taken) => {
+                    let fresh = taken.conversation.messages().is_empty();
+                    Ok(Opened {
+                        conversation: taken.conversation,
+                        entry,
+                        fresh,
+                        reset: None,
+                        cut_off: taken.cut_off,
+                    })
+                }
+                // Bound, but nothing was said in it yet.
+                Err(AgentError::NotFound(_)) => {
+                    let conversation = begin(agent, session, envelope, task);
+                    Ok(Opened { conversation, entry, fresh: true, reset: None, cut_off: None })
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+        let session = SessionId::generate(SessionKind::Gateway, civil);
+        if let (Some(entry), Some(reason)) = (&entry, over) {
+            self.end_old(entry).await?;
+            self.tell_reset(key, envelope, entry, reason, &policy).await;
+        }
+        let entry = Entry::new(key, &session, envelope, civil);
+        self.index.keep(entry.clone(), now).await?;
+        let conversation = begin(agent, session, envelope, task);
+        self.emit("session:start", envelope, &entry);
+        Ok(Opened { conversation, entry, fresh: true, reset: over, cut_off: None })
+    }
+
+    /// Ends the session a chat was at.
+    pub(crate) async fn end_old(&self, entry: &Entry) -> Result<(), StoreError> {
+        let session = SessionId::new(entry.session_id.clone());
+        self.store.end_session(&session, EndReason::SessionReset, self.clock.now()).await
+    }
+
+    async fn tell_reset(
+        &self,
+        key: &str,
+        envelope: &Envelope,
+        entry: &Entry,
+        reason: ResetReason,
+        policy: &hermes_config::settings::SessionResetSettings,
+    ) {
+        if !policy.notify
+            || entry.total_tokens == 0
+            || policy.notify_exclude_platforms.contains(&envelope.platform)
+        {
+            return;
+        }
+        let text = format!(
+            "◐ Session automatically reset ({}). Conversation history cleared.\n/resume goes back to an earlier one; \
+             `session_reset` in config.yaml says when this happens.",
+            reason.words()
+        );
+        self.say(key, answer_to(envelope, text, format!("reset:{}", entry.session_id))).await;
+    }
+
+    async fn tell_resumed(&self, rows: &[Waiting], cut_off: &CutOff) {
+        let Some(row) = rows.last().filter(|_| !cut_off.parked) else { return };
+        let text = "⚠️ I was restarted in the middle of your request. I am going on with it.".to_owned();
+        let key = format!("resumed:{}:{}", cut_off.turn.id, cut_off.turn.cut_offs);
+        self.say(&row.conversation, answer_to(&row.envelope, text, key)).await;
+    }
+
+    /// What the model reads: all that was said, in one.
+    async fn compose(&self, rows: &[Waiting], words: Option<&str>, opened: &Opened) -> Said {
+        let mut texts = Vec::new();
+        for row in rows {
+            texts.push(match words {
+                Some(words) => words.to_owned(),
+                None => self.enriched(&row.envelope, &opened.conversation).await,
+            });
+        }
+        let mut text = texts.join("\n");
+        if let Some(reason) = opened.reset {
+            text = format!("{}\n\n{text}", reason.note());
+        } else if opened.fresh
+            && let Some(skill) = rows.first().and_then(|row| row.envelope.skill.as_deref())
+            && let Some(loaded) = self.ports.services.skill(skill, &text)
+        {
+            text = loaded;
+        }
+        Said { content: Content::Text(text), stored: None, inbox: rows.iter().map(|row| row.id).collect() }
+    }
+
+    /// What a turn that is closed already said in the end; its answer only never left.
+    async fn missing_reply(&self, agent: &Agent, turn: &TurnId) -> Result<Option<Option<String>>, NotNow> {
+        let Some(turn) = self.store.turn(turn).await? else { return Ok(None) };
+        match turn.state {
+            TurnState::Running => Ok(None),
+            TurnState::Done => {
+                let taken = agent.take_up_as(&turn.session, TaskId::generate()).await?;
+                let last = taken.conversation.messages().last();
+                let text =
+                    last.map(|message| hermes_text::strip_think(&message.content.text()).trim().to_owned());
+                Ok(Some(text.filter(|text| !text.is_empty())))
+            }
+            TurnState::Failed => {
+                Ok(Some(Some("Sorry, I encountered an error. Please try again.".to_owned())))
+            }
+            TurnState::Interrupted => Ok(Some(None)),
+            TurnState::Parked => Ok(Some(Some(PARKED.to_owned()))),
+        }
+    }
+
+    async fn after_turn(
+        &self,
+        agent: &Agent,
+        mut opened: Opened,
+        result: &TurnResult,
+    ) -> Result<(), StoreError> {
+        // Compression may have moved the conversation to another session.
+        opened.entry.session_id = result.session.as_str().to_owned();
+        opened.entry.count(opened.conversation.usage(), result.last_prompt_tokens);
+        self.index.keep(opened.entry, self.clock.now()).await?;
+        self.look_back(agent, opened.conversation);
+        Ok(())
+    }
+
+    /// Names the conversation and learns from it, beside everything else.
+    fn look_back(&self, agent: &Agent, conversation: Conversation) {
+        let agent = agent.clone();
+        drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
+            if conversation
+                .messages()
+                .iter()
+                .filter(|message| message.role == hermes_types::Role::User)
+                .count()
+                == 1
+            {
+                let _ = agent.name_conversation(&conversation, &cancel).await;
+            }
+            let due = agent.review_due(&conversation);
+            if due.is_any() {
+                let _ = agent.review(&conversation, due, &cancel).await;
+            }
+        }));
+    }
+
+    async fn settle_turn(
+        &self,
+        key: &str,
+        rows: &[Waiting],
+        envelope: &Envelope,
+        turn: &TurnId,
+        text: Option<String>,
+        shown: Option<Shown>,
+    ) -> Result<(), StoreError> {
+        let replies = match text {
+            Some(text) => deliver::plan(&deliver::Spoken {
+                text: &text,
+                envelope,
+                abilities: self.delivery.abilities(&envelope.platform),
+                drafts: shown.map(|shown| shown.drafts).unwrap_or_default(),
+                key: &format!("turn:{turn}"),
+            }),
+            None => Vec::new(),
+        };
+        self.settle_with(key, rows, envelope, Closing::Done, replies).await
+    }
+
+    async fn settle_all(
+        &self,
+        key: &str,
+        rows: &[Waiting],
+        envelope: &Envelope,
+        closing: Closing,
+        texts: Vec<String>,
+    ) {
+        let id = rows.last().map_or(0, |row| row.id.0);
+        let replies = texts
+            .into_iter()
+            .enumerate()
+            .map(|(at, text)| answer_to(envelope, text, format!("told:{id}:{at}")))
+            .collect();
+        if let Err(error) = self.settle_with(key, rows, envelope, closing, replies).await {
+            tracing::error!(%error, key, "an answer could not be written down; it will be made again");
+        }
+    }
+
+    async fn settle_with(
+        &self,
+        key: &str,
+        rows: &[Waiting],
+        envelope: &Envelope,
+        closing: Closing,
+        replies: Vec<Reply>,
+    ) -> Result<(), StoreError> {
+        let settled = Settled {
+            inbox: rows.iter().map(|row| row.id).collect(),
+            closing,
+            note: None,
+            conversation: key.to_owned(),
+            replies,
+            at: self.clock.now(),
+        };
+        self.store.settle(settled).await?;
+        self.delivery.wake(&envelope.platform);
+        Ok(())
+    }
+
+    /// Queues something to be said.
+    pub(crate) async fn say(&self, key: &str, reply: Reply) {
+        let platform = reply.platform.clone();
+        if let Err(error) = self.store.enqueue(key, reply, self.clock.now()).await {
+            tracing::error!(%error, key, "something could not be said");
+        }
+        self.delivery.wake(&platform);
+    }
+
+    pub(crate) fn emit(&self, event: &str, envelope: &Envelope, entry: &Entry) {
+        self.ports.watchers.emit(
+            event,
+            serde_json::json!({
+                "platform": envelope.platform,
+                "user_id": envelope.sender.user_id,
+                "session_id": entry.session_id,
+                "session_key": entry.session_key,
+            }),
+        );
+    }
+}
+
+fn begin(agent: &Agent, session: SessionId, envelope: &Envelope, task: TaskId) -> Conversation {
+    agent
+        .begin_as(session, envelope.platform.clone(), SessionKind::Gateway)
+        .with_task(task)
+        .with_user(envelope.sender.user_id.clone())
+}
+
+/// What is said at the end of a turn; nothing after one that was stopped.
+fn words_of(result: &TurnResult, stopped: Option<Stop>) -> Option<String> {
+    if stopped.is_some() && result.interrupted() {
+        return None;
+    }
+    if let Some(failure) = result.failure.as_ref().filter(|_| !result.interrupted()) {
+        let text = result.response.clone().unwrap_or_default();
+        let words = failure_words(failure, result.error.as_deref());
+        return Some(if text.is_empty() { words } else { format!("{text}\n\n{words}") });
+    }
+    match (&result.response, &result.error) {
+        (Some(text), _) if !text.trim().is_empty() => Some(text.clone()),
+        (_, Some(error)) => Some(format!("Sorry, I encountered an error: {error}")),
+        _ => Some("(No response generated)".to_owned()),
+    }
+}
+
+const PARKED: &str = "I was cut off twice while working on your message, so I have stopped trying. What was done until then is \
+                      kept; tell me how to go on.";
+
+fn parked(cut_off: &CutOff) -> String {
+    if cut_off.unknown.is_empty() {
+        return PARKED.to_owned();
+    }
+    format!("{PARKED} I do not know whether these took effect: {}.", cut_off.unknown.join(", "))
+}
+
+/// A turn that would not stop is closed in the record; its future has been dropped.
+async fn abandon(agent: &Agent, session: SessionId) -> NotNow {
+    let closed = async {
+        for turn in agent.store.running_turns().await?.into_iter().filter(|turn| turn.session == session) {
+            let note = Some("did not stop when told to".to_owned());
+            agent.store.close_turn(&turn.id, TurnState::Interrupted, note, agent.clock.now()).await?;
+        }
+        agent.store.release_lease(session.as_str(), &agent.holder).await
+    };
+    closed.await.map_or_else(NotNow::Store, |()| NotNow::Abandoned)
+}
+
+/// What a person can do about a failure of the model.
+fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
+    let detail: String = error.unwrap_or_default().chars().take(300).collect();
+    match failure {
+        ModelError::TooLarge | ModelError::Compress { .. } => {
+            "⚠️ Session too large for the model's context window. /compact shortens it, /reset begins anew."
+                .to_owned()
+        }
+        ModelError::Configure(_) => format!("⚠️ Provider authentication failed: {detail}"),
+        ModelError::Budget(_) => format!("⚠️ {detail}"),
+        ModelError::GiveUp { status, .. } => {
+            let hint = match status {
+                Some(401 | 403) => "Check the provider's key.",
+                Some(429) => "The provider's rate limit is reached; try again in a while.",
+                Some(529 | 503) => "The provider is overloaded; try again in a while.",
+                Some(400) => "The provider rejected the request.",
+                _ => "Try again in a while.",
+            };
+            format!("Sorry, I encountered an error.\n{detail}\n\n{hint} /reset begins anew.")
+        }
+        ModelError::Cancelled | ModelError::DeadlinePassed(_) => {
+            format!("Sorry, I encountered an error.\n{detail}\n\nTry again, or /reset to begin anew.")
+        }
+    }
+}

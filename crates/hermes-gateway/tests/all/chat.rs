@@ -1,0 +1,304 @@
+//! What people see who talk to it.
+
+use hermes_testkit::FakeChannel;
+use hermes_types::{ModelError, Role};
+
+use super::support::{Bench, Plan, Step, TestModel};
+
+#[tokio::test]
+async fn a_message_is_acknowledged_answered_and_closed() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.write("ann", "hello");
+    assert_eq!(bench.channel.until_said("ann", "hello").await, "you said: hello");
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.acknowledged(), ["1"]);
+    let posted = bench.channel.posted();
+    assert_eq!(posted.len(), 1);
+    assert_eq!(posted[0].reply_to.as_deref(), Some("m1"));
+    assert!(bench.channel.typing() > 0);
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_and_people_are_kept_apart() {
+    let model =
+        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "one");
+    bench.channel.until_said("ann", "one after 0").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "two");
+    bench.channel.until_said("ann", "two after 2").await;
+    bench.channel.write("bob", "mine");
+    bench.channel.until_said("bob", "mine after 0").await;
+}
+
+#[tokio::test]
+async fn the_same_message_twice_is_answered_once() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let envelope = bench.channel.envelope("ann", "once");
+    bench.channel.deliver(envelope.clone());
+    bench.channel.deliver(envelope);
+    bench.channel.until_acknowledged(2).await;
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.texts("ann"), ["you said: once"]);
+}
+
+#[tokio::test]
+async fn a_new_message_interrupts_and_several_are_said_as_one() {
+    let model = TestModel::new(|said, _| match said {
+        "long" => Step::Hang,
+        said => Step::Say(format!("[{said}]")),
+    });
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "long");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "short");
+    bench.channel.until_said("ann", "[short]").await;
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.texts("ann"), ["[short]"], "the interrupted answer is not said");
+}
+
+#[tokio::test]
+async fn stop_is_heard_while_a_turn_hangs() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    bench.channel.write("ann", "go");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "/stop");
+    bench.channel.until_said("ann", "Force-stopped").await;
+    // The turn does not stop when told to; after a while it is left alone.
+    while !bench.clock.slept().contains(&std::time::Duration::from_secs(5)) {
+        tokio::task::yield_now().await;
+    }
+    bench.clock.advance(std::time::Duration::from_secs(6));
+    bench.until_quiet().await;
+    assert_eq!(bench.store.inbox_depth().await.unwrap().waiting, 0);
+    assert!(bench.store.running_turns().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_stopped_turn_is_dropped_and_new_begins_anew() {
+    let model = TestModel::new(|said, request| match said {
+        "go" => Step::Hang,
+        said => Step::Say(format!("{said} after {}", request.messages.len() - 1)),
+    });
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "go");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "/new");
+    bench.channel.until_said("ann", "✨").await;
+    bench.channel.write("ann", "hello");
+    bench.channel.until_said("ann", "hello after 0").await;
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn commands_are_answered_while_busy_without_disturbing_the_turn() {
+    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "/status");
+    let status = bench.channel.until_said("ann", "Gateway Status").await;
+    assert!(status.contains("**Agent running:** Yes"), "{status}");
+    bench.channel.write("ann", "/undo");
+    bench.channel.until_said("ann", "/undo has to wait").await;
+    bench.channel.write("ann", "/queue and then this");
+    bench.channel.until_acknowledged(4).await;
+    bench.model.gate.add_permits(9);
+    bench.channel.until_said("ann", "done: work").await;
+    bench.channel.until_said("ann", "done: and then this").await;
+}
+
+#[tokio::test]
+async fn an_approval_is_asked_for_and_given_by_word_or_button() {
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
+        _ => Step::Call("risky", "{}"),
+    });
+    let bench = Bench::with(model).await;
+    for (reply, outcome) in [
+        ("yes", "Approval(Once)"),
+        ("/approve session", "Approval(Session)"),
+        ("/approve always", "Approval(Always)"),
+        ("no", "Approval(Deny)"),
+        ("/deny", "Approval(Deny)"),
+    ] {
+        let before = bench.channel.posted().len();
+        bench.channel.write("ann", "do it");
+        let asked = |posted: &[hermes_testkit::Posted]| {
+            posted.iter().skip(before).find(|p| p.text.contains("requires approval")).cloned()
+        };
+        let question = bench.channel.until(asked).await;
+        assert_eq!(question.choices, ["/approve", "/approve session", "/approve always", "/deny"]);
+        assert!(question.text.contains("rm -rf ./build"));
+        bench.channel.write("ann", reply);
+        let answered = |posted: &[hermes_testkit::Posted]| {
+            posted.iter().skip(before).find(|p| p.text.contains(outcome)).map(|_| ())
+        };
+        bench.channel.until(answered).await;
+        bench.until_quiet().await;
+    }
+}
+
+#[tokio::test]
+async fn silence_is_no_approval() {
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
+        _ => Step::Call("risky", "{}"),
+    });
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "do it");
+    bench.channel.until_said("ann", "requires approval").await;
+    bench.clock.advance(std::time::Duration::from_secs(301));
+    bench.channel.until_said("ann", "Approval expired").await;
+    bench.channel.until_said("ann", "Unavailable").await;
+    bench.channel.write("ann", "/approve");
+    bench.channel.until_said("ann", "No pending command to approve.").await;
+}
+
+#[tokio::test]
+async fn yes_is_a_word_like_any_other_when_nothing_is_asked() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.write("ann", "yes");
+    bench.channel.until_said("ann", "you said: yes").await;
+}
+
+#[tokio::test]
+async fn tools_and_the_answer_are_shown_as_they_come() {
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say("the answer in many words".to_owned()),
+        _ => Step::Call("risky", "{}"),
+    });
+    let mut plan = Plan::new(model);
+    plan.config = "streaming: {enabled: true}\ndisplay: {tool_progress: all}\n";
+    plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
+    let bench = plan.start().await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "⚙️ risky").await;
+    bench.channel.write("ann", "yes");
+    let whole = |posted: &[hermes_testkit::Posted]| {
+        posted.iter().find(|p| p.text == "the answer in many words").cloned()
+    };
+    let answer = bench.channel.until(whole).await;
+    bench.until_quiet().await;
+    assert!(answer.key.is_none(), "the message that showed it growing holds the whole");
+    assert!(!answer.earlier.is_empty() && answer.earlier.iter().all(|text| text.ends_with('▉')));
+    let texts = bench.channel.texts("ann");
+    assert_eq!(texts.iter().filter(|text| text.contains("the answer")).count(), 1, "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_long_answer_comes_in_parts_and_in_order() {
+    let long = (0..400).map(|at| format!("sentence number {at}.")).collect::<Vec<_>>().join(" ");
+    let expected = long.clone();
+    let bench = Bench::with(TestModel::new(move |_, _| Step::Say(long.clone()))).await;
+    bench.channel.write("ann", "tell me");
+    let done =
+        |posted: &[hermes_testkit::Posted]| posted.iter().any(|p| p.text.contains("399")).then_some(());
+    bench.channel.until(done).await;
+    let texts = bench.channel.texts("ann");
+    assert!(texts.len() > 3);
+    let mut whole = String::new();
+    for (at, text) in texts.iter().enumerate() {
+        let bare = text.strip_suffix(&format!(" ({}/{})", at + 1, texts.len())).unwrap();
+        whole.push_str(bare);
+        whole.push(' ');
+    }
+    assert_eq!(whole.split_whitespace().collect::<Vec<_>>(), expected.split_whitespace().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_failing_model_is_said_and_the_message_stays() {
+    let failure = ModelError::GiveUp { message: "quota is used up".into(), status: Some(429) };
+    let bench = Bench::with(TestModel::new(move |_, _| Step::Fail(failure.clone()))).await;
+    bench.channel.write("ann", "hello");
+    let text = bench.channel.until_said("ann", "Sorry").await;
+    assert!(text.contains("quota is used up") && text.contains("rate limit"), "{text}");
+    bench.until_quiet().await;
+    bench.channel.write("ann", "/retry");
+    bench.channel.until_acknowledged(2).await;
+    bench.until_asked(2).await;
+    assert_eq!(bench.model.questions(), ["hello", "hello"]);
+}
+
+#[tokio::test]
+async fn undo_title_resume_and_background() {
+    let model =
+        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "first");
+    bench.channel.until_said("ann", "first after 0").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "/title Holiday plans");
+    bench.channel.until_said("ann", "✏️ Session title set: **Holiday plans**").await;
+    bench.channel.write("ann", "/new");
+    bench.channel.until_said("ann", "✨ Session reset!").await;
+    bench.channel.write("ann", "/resume");
+    bench.channel.until_said("ann", "• **Holiday plans**").await;
+    bench.channel.write("bob", "/resume Holiday plans");
+    bench.channel.until_said("bob", "No session named").await;
+    bench.channel.write("ann", "/resume Holiday plans");
+    bench.channel.until_said("ann", "↻ Resumed session **Holiday plans** (2 messages)").await;
+    bench.channel.write("ann", "second");
+    bench.channel.until_said("ann", "second after 2").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "/undo");
+    bench.channel.until_said("ann", "↩️ Undid 2 message(s).").await;
+    bench.channel.write("ann", "/background look into it");
+    bench.channel.until_said("ann", "🔄 Background task started").await;
+    bench
+        .channel
+        .until_said("ann", "✅ Background task complete\nPrompt: \"look into it\"\n\nlook into it after 0")
+        .await;
+}
+
+#[tokio::test]
+async fn a_chat_begins_anew_after_silence_and_says_so() {
+    let model =
+        TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
+    let mut plan = Plan::new(model);
+    plan.config = "session_reset: {mode: idle, idle_minutes: 60}\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "one");
+    bench.channel.until_said("ann", "1 messages: one").await;
+    bench.until_quiet().await;
+    bench.clock.advance(std::time::Duration::from_mins(61));
+    bench.channel.write("ann", "two");
+    bench.channel.until_said("ann", "◐ Session automatically reset (inactive for 1h)").await;
+    bench.channel.until_said("ann", "1 messages: [System note").await;
+}
+
+#[tokio::test]
+async fn a_quick_command_is_the_users_own() {
+    let mut plan = Plan::new(TestModel::echo());
+    plan.config = "quick_commands:\n  fresh: {type: alias, target: new}\n  odd: {type: dance}\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "/fresh");
+    bench.channel.until_said("ann", "✨ New session started!").await;
+    bench.channel.write("ann", "/odd");
+    bench.channel.until_said("ann", "has the type `dance`").await;
+    bench.channel.write("ann", "/nobody knows this");
+    bench.channel.until_said("ann", "you said: /nobody knows this").await;
+}
+
+#[tokio::test]
+async fn sethome_is_kept_and_help_lists_the_commands() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.write("ann", "/sethome");
+    bench.channel.until_said("ann", "✅ Home channel set to **ann's name** (ID: chat-ann).").await;
+    let kept = std::fs::read_to_string(bench.folder.path().join("config.yaml")).unwrap();
+    assert!(kept.contains("FAKE_HOME_CHANNEL: chat-ann"), "{kept}");
+    bench.channel.write("ann", "/help");
+    let help = bench.channel.until_said("ann", "📖 **Hermes Commands**").await;
+    assert!(help.contains("`/compress, /compact [what matters]`") && !help.contains("/start"), "{help}");
+}
+
+#[tokio::test]
+async fn conversations_that_rest_cost_no_slot() {
+    let bench = Plan { channel: FakeChannel::new("fake"), ..Plan::new(TestModel::echo()) }.start().await;
+    for at in 0..50 {
+        bench.channel.write(&format!("user{at}"), "hi");
+    }
+    bench.channel.until(|posted| (posted.len() == 50).then_some(())).await;
+    bench.until_quiet().await;
+    assert_eq!(bench.gateway.active(), 0);
+}

@@ -1,0 +1,76 @@
+//! What happens when a platform does not take what is sent.
+
+use std::time::Duration;
+
+use hermes_task::SystemClock;
+use hermes_testkit::SendFault;
+use hermes_types::Clock as _;
+
+use super::support::{Bench, Step, TestModel};
+
+/// Lets time pass until the text is there.
+async fn in_time(bench: &Bench, part: &str) {
+    let said = bench.channel.until_said("ann", part);
+    let passing = async {
+        loop {
+            bench.clock.advance(Duration::from_secs(2));
+            SystemClock::new().sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = said => {}
+        () = passing => {}
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_taken_is_sent_again_and_the_order_stays() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.fail_next(SendFault::Retry);
+    bench.channel.fail_next(SendFault::Retry);
+    bench.channel.write("ann", "one");
+    in_time(&bench, "you said: one").await;
+    bench.channel.write("ann", "two");
+    bench.channel.until_said("ann", "you said: two").await;
+    assert_eq!(bench.channel.texts("ann"), ["you said: one", "you said: two"]);
+}
+
+#[tokio::test]
+async fn a_chat_that_does_not_take_anything_does_not_hold_others_up() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.fail_next(SendFault::Hang);
+    bench.channel.write("ann", "lost in thought");
+    bench.until_asked(1).await;
+    bench.channel.write("bob", "hello");
+    bench.channel.until_said("bob", "you said: hello").await;
+}
+
+#[tokio::test]
+async fn a_refused_text_is_said_plainly_once() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Say("*odd [format".into()))).await;
+    bench.channel.fail_next(SendFault::Refuse);
+    bench.channel.write("ann", "go");
+    let text = bench.channel.until_said("ann", "odd").await;
+    assert_eq!(text, "(Response formatting failed, plain text:)\n*odd [format");
+    bench.until_quiet().await;
+    bench.channel.fail_next(SendFault::Refuse);
+    bench.channel.fail_next(SendFault::Refuse);
+    bench.channel.write("ann", "again");
+    bench.until_asked(2).await;
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.texts("ann").len(), 1, "after the second refusal it is left");
+}
+
+#[tokio::test]
+async fn a_file_that_is_named_is_sent_after_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::fs::canonicalize(folder.path()).unwrap().join("chart.png");
+    std::fs::write(&path, "x").unwrap();
+    let text = format!("Here it is.\nMEDIA:{}", path.display());
+    let bench = Bench::with(TestModel::new(move |_, _| Step::Say(text.clone()))).await;
+    bench.channel.write("ann", "draw");
+    bench.channel.until(|posted| posted.iter().any(|p| !p.files.is_empty()).then_some(())).await;
+    let posted = bench.channel.posted();
+    assert_eq!(posted[0].text, "Here it is.");
+    assert_eq!(posted[1].files, [path.to_string_lossy()]);
+}

@@ -1,0 +1,123 @@
+//! What a new process finds.
+
+use std::sync::Arc;
+
+use hermes_store::SessionFilter;
+use hermes_types::{Timestamp, TurnState};
+
+use super::support::{Bench, Plan, Step, TestModel};
+
+/// The process after: late enough for the lease of the one before, which in a test has the same number, to have run out.
+fn later(model: Arc<TestModel>, minutes: u64) -> Plan {
+    let plan = Plan::new(model);
+    plan.clock.advance(std::time::Duration::from_mins(minutes));
+    plan
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_is_gone_on_with_and_said_once() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    bench.channel.write("ann", "important");
+    bench.until_asked(1).await;
+    let folder = bench.kill().await;
+    let bench = later(TestModel::echo(), 2).start_in(folder).await;
+    bench.channel.until_said("ann", "restarted in the middle").await;
+    bench.channel.until_said("ann", "you said: important").await;
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.texts("ann").len(), 2);
+    let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
+    assert_eq!(bench.store.transcript(&session).await.unwrap().len(), 2, "what was said is there once");
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_twice_is_reported_and_left() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    bench.channel.write("ann", "poison");
+    bench.until_asked(1).await;
+    let folder = bench.kill().await;
+    let bench = later(TestModel::new(|_, _| Step::Stuck), 2).start_in(folder).await;
+    bench.until_asked(1).await;
+    let folder = bench.kill().await;
+    let bench = later(TestModel::echo(), 4).start_in(folder).await;
+    bench.channel.until_said("ann", "cut off twice").await;
+    bench.until_quiet().await;
+    assert!(bench.model.questions().is_empty());
+    let folder = bench.kill().await;
+    let bench = Plan::new(TestModel::echo()).start_in(folder).await;
+    bench.until_quiet().await;
+    assert!(bench.channel.posted().is_empty(), "said once");
+}
+
+#[tokio::test]
+async fn an_answer_that_never_left_leaves_now_without_asking_again() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.fail_next(hermes_testkit::SendFault::Hang);
+    bench.channel.write("ann", "hello");
+    bench.until_asked(1).await;
+    while bench.store.inbox_depth().await.unwrap().waiting > 0 {
+        tokio::task::yield_now().await;
+    }
+    let folder = bench.kill().await;
+    let bench = Plan::new(TestModel::new(|_, _| Step::Stuck)).start_in(folder).await;
+    bench.channel.until_said("ann", "you said: hello").await;
+    assert!(bench.model.questions().is_empty());
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test plays a process that died")]
+async fn a_turn_that_ended_without_its_answer_being_queued_is_not_run_again() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.write("ann", "hello");
+    bench.channel.until_said("ann", "you said: hello").await;
+    bench.until_quiet().await;
+    // As if the process had died between closing the turn and settling the message.
+    let folder = bench.kill().await;
+    let database = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
+    let open = "UPDATE hx_inbox SET state = 'waiting', closed_at = NULL";
+    assert_eq!(database.execute(open, []).unwrap(), 1);
+    drop(database);
+    let bench = Plan::new(TestModel::new(|_, _| Step::Stuck)).start_in(folder).await;
+    bench.until_quiet().await;
+    assert!(bench.model.questions().is_empty());
+    assert!(bench.channel.posted().is_empty(), "it has been sent already, under the same key");
+}
+
+#[tokio::test]
+async fn what_waited_too_long_is_told_about_and_not_run() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let mut old = bench.channel.envelope("ann", "from long ago");
+    old.received_at = Timestamp(1_000_000.0);
+    bench.channel.deliver(old);
+    bench.channel.until_said("ann", "I was away too long").await;
+    bench.until_quiet().await;
+    assert!(bench.model.questions().is_empty());
+}
+
+#[tokio::test]
+async fn the_list_of_chats_of_another_program_is_taken_over_and_kept() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    std::fs::create_dir_all(folder.path().join("sessions")).unwrap();
+    std::fs::write(
+        folder.path().join("sessions/sessions.json"),
+        r#"{"agent:main:fake:dm:chat-ann": {"session_key": "agent:main:fake:dm:chat-ann",
+            "session_id": "20260102_030000_aabbccdd", "created_at": "2026-01-02T03:00:00.000001",
+            "updated_at": "2026-01-02T03:00:00.000001", "platform": "fake", "mine": 7}}"#,
+    )
+    .unwrap();
+    let bench = Plan::new(TestModel::echo()).start_in(folder).await;
+    bench.channel.write("ann", "hello");
+    bench.channel.until_said("ann", "you said: hello").await;
+    bench.until_quiet().await;
+    let rows = bench.store.transcript(&"20260102_030000_aabbccdd".into()).await.unwrap();
+    assert_eq!(rows.len(), 2, "the conversation went on where it was");
+    let turns = bench.store.running_turns().await.unwrap();
+    assert!(turns.iter().all(|turn| turn.state != TurnState::Running));
+    let folder = bench.kill().await;
+    let kept: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("sessions/sessions.json")).unwrap())
+            .unwrap();
+    let entry = &kept["agent:main:fake:dm:chat-ann"];
+    assert_eq!(entry["mine"], 7);
+    assert_eq!(entry["input_tokens"], 10);
+    assert_eq!(entry["origin"]["chat_id"], "chat-ann");
+}

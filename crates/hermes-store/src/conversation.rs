@@ -1,0 +1,96 @@
+//! Which session a chat is at.
+//!
+//! A chat goes on under the same key while its sessions change. What other programs keep about it travels along as the
+//! text they wrote; nobody here looks into it.
+
+use hermes_types::{SessionId, Timestamp};
+use rusqlite::{OptionalExtension, Row, params};
+
+use crate::Store;
+use crate::column;
+use crate::error::Attempt;
+use crate::pending::Pending;
+use crate::writer::Durability;
+
+/// A chat's place in the record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binding {
+    pub key: String,
+    pub session: SessionId,
+    /// JSON, in the shape of `sessions.json`.
+    pub entry: String,
+    pub updated_at: Timestamp,
+}
+
+const COLUMNS: &str = "key, session_id, entry, updated_at";
+
+impl Store {
+    pub fn binding(&self, key: &str) -> Pending<Option<Binding>> {
+        let key = key.to_owned();
+        self.read(move |scope| {
+            let mut statement = scope
+                .connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM hx_conversations WHERE key = ?1"))?;
+            let mut rows = statement.query([&key])?;
+            rows.next()?.map(read).transpose()
+        })
+    }
+
+    /// Ties a chat to a session, or notes what changed about it. What is older than what is there changes nothing.
+    pub fn bind(&self, binding: Binding) -> Pending<()> {
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached(&format!(
+                    "INSERT INTO hx_conversations ({COLUMNS}) VALUES (?1, ?2, ?3, ?4)
+                     ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id, entry = excluded.entry,
+                        updated_at = excluded.updated_at
+                     WHERE excluded.updated_at >= updated_at"
+                ))?
+                .execute(params![
+                    binding.key,
+                    binding.session.as_str(),
+                    binding.entry,
+                    binding.updated_at.seconds()
+                ])?;
+            Ok(())
+        })
+    }
+
+    /// All chats, the one last used first.
+    pub fn bindings(&self) -> Pending<Vec<Binding>> {
+        self.read(|scope| {
+            let mut statement = scope.connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM hx_conversations ORDER BY updated_at DESC"
+            ))?;
+            let mut rows = statement.query([])?;
+            let mut bindings = Vec::new();
+            while let Some(row) = rows.next()? {
+                bindings.push(read(row)?);
+            }
+            Ok(bindings)
+        })
+    }
+
+    /// The chat that is at this session now.
+    pub fn conversation_of(&self, session: &SessionId) -> Pending<Option<String>> {
+        let session = session.clone();
+        self.read(move |scope| {
+            let key = scope
+                .connection
+                .prepare_cached("SELECT key FROM hx_conversations WHERE session_id = ?1")?
+                .query_row([session.as_str()], |row| row.get(0))
+                .optional()?;
+            Ok(key)
+        })
+    }
+}
+
+fn read(row: &Row<'_>) -> Attempt<Binding> {
+    Ok(Binding {
+        key: column::string(row, 0)?,
+        session: SessionId::new(column::string(row, 1)?),
+        entry: column::string(row, 2)?,
+        updated_at: Timestamp(column::real(row, 3)?.unwrap_or_default()),
+    })
+}

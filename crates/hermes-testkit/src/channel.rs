@@ -1,0 +1,275 @@
+//! A chat platform that lives in the test: people write through it, answers arrive in it, and it fails on request.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_types::{
+    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Envelope, Intake, LengthUnit,
+    Piece, Place, Receipt, Reply, Sender, Timestamp,
+};
+
+use crate::watched::Watched;
+
+/// Something in a chat that the bot wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posted {
+    pub id: String,
+    pub chat: String,
+    /// Its text now.
+    pub text: String,
+    /// Paths of files sent with it.
+    pub files: Vec<String>,
+    pub reply_to: Option<String>,
+    /// What its buttons say when pressed.
+    pub choices: Vec<String>,
+    /// Texts it had before, oldest first.
+    pub earlier: Vec<String>,
+    /// The key it was sent with; none for what is not an answer.
+    pub key: Option<String>,
+}
+
+/// How the next sends go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendFault {
+    /// It is not taken; trying again helps.
+    Retry,
+    /// It will never be taken.
+    Refuse,
+    /// It is taken, but the answer gets lost.
+    TakeAndFail,
+    /// It neither succeeds nor fails.
+    Hang,
+}
+
+#[derive(Debug, Default)]
+struct Platform {
+    incoming: VecDeque<Envelope>,
+    acknowledged: Vec<String>,
+    posted: Vec<Posted>,
+    faults: VecDeque<SendFault>,
+    typing: usize,
+    count: u64,
+}
+
+/// The platform. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct FakeChannel {
+    name: String,
+    abilities: Abilities,
+    platform: Arc<Watched<Platform>>,
+}
+
+impl FakeChannel {
+    pub fn new(name: &str) -> Self {
+        let abilities = Abilities {
+            limit: 2000,
+            unit: LengthUnit::Scalars,
+            edits: true,
+            typing_every: Duration::from_secs(2),
+        };
+        Self { name: name.to_owned(), abilities, platform: Arc::new(Watched::new(Platform::default())) }
+    }
+
+    #[must_use]
+    pub fn with(self, abilities: Abilities) -> Self {
+        Self { abilities, ..self }
+    }
+
+    /// A message from the person `user` in a direct chat of theirs.
+    pub fn envelope(&self, user: &str, text: &str) -> Envelope {
+        let key = self.platform.update(|platform| {
+            platform.count += 1;
+            platform.count
+        });
+        Envelope {
+            platform: self.name.clone(),
+            platform_key: key.to_string(),
+            place: Place::new(ChatKind::Dm, format!("chat-{user}")),
+            sender: Sender {
+                user_id: Some(user.to_owned()),
+                user_name: Some(format!("{user}'s name")),
+                alt_id: None,
+            },
+            parts: vec![Piece::Text { text: text.to_owned() }],
+            message_id: Some(format!("m{key}")),
+            reply_to: None,
+            reply_to_text: None,
+            skill: None,
+            // Later than any clock of a test, so that nothing is ever too old by accident.
+            received_at: Timestamp(4_000_000_000.0),
+        }
+    }
+
+    /// Somebody writes in their direct chat.
+    pub fn write(&self, user: &str, text: &str) {
+        let envelope = self.envelope(user, text);
+        self.deliver(envelope);
+    }
+
+    /// The platform hands a message over, as often as it likes.
+    pub fn deliver(&self, envelope: Envelope) {
+        self.platform.update(|platform| platform.incoming.push_back(envelope));
+    }
+
+    /// The next send goes wrong like this; call it again for the one after.
+    pub fn fail_next(&self, fault: SendFault) {
+        self.platform.update(|platform| platform.faults.push_back(fault));
+    }
+
+    pub fn posted(&self) -> Vec<Posted> {
+        self.platform.read(|platform| platform.posted.clone())
+    }
+
+    /// What stands in a person's direct chat now.
+    pub fn texts(&self, user: &str) -> Vec<String> {
+        let chat = format!("chat-{user}");
+        self.posted().into_iter().filter(|posted| posted.chat == chat).map(|posted| posted.text).collect()
+    }
+
+    /// Keys of messages the platform was told are safe.
+    pub fn acknowledged(&self) -> Vec<String> {
+        self.platform.read(|platform| platform.acknowledged.clone())
+    }
+
+    pub fn typing(&self) -> usize {
+        self.platform.read(|platform| platform.typing)
+    }
+
+    /// Waits until what stands in the chats is as wanted.
+    pub async fn until<R>(&self, mut look: impl FnMut(&[Posted]) -> Option<R>) -> R {
+        self.platform.until(|platform| look(&platform.posted)).await
+    }
+
+    /// Waits for a text that contains `part` in a person's direct chat.
+    pub async fn until_said(&self, user: &str, part: &str) -> String {
+        let chat = format!("chat-{user}");
+        let found = |posted: &[Posted]| {
+            posted
+                .iter()
+                .find(|posted| posted.chat == chat && posted.text.contains(part))
+                .map(|p| p.text.clone())
+        };
+        self.until(found).await
+    }
+
+    pub async fn until_acknowledged(&self, count: usize) {
+        self.platform.until(|platform| (platform.acknowledged.len() >= count).then_some(())).await;
+    }
+
+    pub async fn until_typing(&self) {
+        self.platform.until(|platform| (platform.typing > 0).then_some(())).await;
+    }
+
+    fn put(&self, place: &Place, text: String, reply: Option<&Reply>) -> String {
+        self.platform.update(|platform| {
+            let id = format!("b{}", platform.posted.len() + 1);
+            let files = reply.into_iter().flat_map(|reply| &reply.pieces).filter_map(|piece| match piece {
+                Piece::File(file) => Some(file.path.clone()),
+                Piece::Text { .. } => None,
+            });
+            platform.posted.push(Posted {
+                id: id.clone(),
+                chat: place.chat_id.clone(),
+                text,
+                files: files.collect(),
+                reply_to: reply.and_then(|reply| reply.reply_to.clone()),
+                choices: reply
+                    .map(|reply| reply.choices.iter().map(|c| c.says.clone()).collect())
+                    .unwrap_or_default(),
+                earlier: Vec::new(),
+                key: reply.map(|reply| reply.idempotency_key.clone()),
+            });
+            id
+        })
+    }
+}
+
+impl Channel for FakeChannel {
+    fn platform(&self) -> &str {
+        &self.name
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn listen<'a>(
+        &'a self,
+        intake: &'a dyn Intake,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
+        Box::pin(async move {
+            loop {
+                let next = self.platform.until(|platform| platform.incoming.front().cloned());
+                let envelope = tokio::select! {
+                    envelope = next => envelope,
+                    () = cancel.cancelled() => return Ok(()),
+                };
+                let key = envelope.platform_key.clone();
+                if intake.accept(envelope).await.is_ok() {
+                    self.platform.update(|platform| {
+                        platform.incoming.pop_front();
+                        platform.acknowledged.push(key);
+                    });
+                }
+            }
+        })
+    }
+
+    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        Box::pin(async move {
+            let retry =
+                || ChannelError::Retry { after: None, reason: "the fake platform is busy".to_owned() };
+            match self.platform.update(|platform| platform.faults.pop_front()) {
+                Some(SendFault::Retry) => return Err(retry()),
+                Some(SendFault::Refuse) => {
+                    return Err(ChannelError::Refused("the fake platform said no".to_owned()));
+                }
+                Some(SendFault::Hang) => std::future::pending::<()>().await,
+                Some(SendFault::TakeAndFail) => {
+                    self.put(&reply.place, text_of(reply), Some(reply));
+                    return Err(retry());
+                }
+                None => {}
+            }
+            let id = self.put(&reply.place, text_of(reply), Some(reply));
+            Ok(Receipt { message_ids: vec![id], certainty: Certainty::Once })
+        })
+    }
+
+    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+        Box::pin(async move { Ok(self.put(place, text.to_owned(), None)) })
+    }
+
+    fn edit<'a>(
+        &'a self,
+        _: &'a Place,
+        message: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
+        Box::pin(async move {
+            self.platform.update(|platform| {
+                let found = platform.posted.iter_mut().find(|posted| posted.id == message);
+                let Some(posted) = found else {
+                    return Err(ChannelError::Refused("no such message".to_owned()));
+                };
+                let before = std::mem::replace(&mut posted.text, text.to_owned());
+                posted.earlier.push(before);
+                Ok(())
+            })
+        })
+    }
+
+    fn show_typing<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.platform.update(|platform| platform.typing += 1) })
+    }
+}
+
+fn text_of(reply: &Reply) -> String {
+    let texts = reply.pieces.iter().filter_map(|piece| match piece {
+        Piece::Text { text } => Some(text.as_str()),
+        Piece::File(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
