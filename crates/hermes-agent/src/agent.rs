@@ -36,6 +36,8 @@ pub struct Agent {
     pub learning: Learning,
     /// Who summarises and names; the model itself when absent.
     pub side: Option<SideModel>,
+    /// Who answers subagents; the model itself when absent.
+    pub children: Option<SideModel>,
     pub external_memory: Option<Arc<dyn ExternalMemory>>,
     pub hooks: Option<Arc<dyn Hooks>>,
     pub folders: Folders,
@@ -142,6 +144,7 @@ impl Agent {
             compression: Compression::default(),
             learning: Learning::default(),
             side: None,
+            children: None,
             external_memory: None,
             hooks: None,
             folders: Folders::default(),

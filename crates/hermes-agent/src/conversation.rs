@@ -164,9 +164,7 @@ impl Agent {
 
     /// Ends a conversation: its session is closed and tools forget it.
     pub async fn end(&self, conversation: &Conversation, reason: EndReason) -> Result<(), Error> {
-        for tool in &self.tools {
-            tool.notice(&conversation.task, Occasion::Ended);
-        }
+        self.release(conversation);
         if let Some(memory) = &self.external_memory {
             memory.session_ended(&conversation.session);
         }
@@ -177,6 +175,13 @@ impl Agent {
             self.store.end_session(&conversation.session, reason, self.clock.now()).await?;
         }
         Ok(())
+    }
+
+    /// Lets tools forget what they kept for a conversation nobody will go on with in this process.
+    pub fn release(&self, conversation: &Conversation) {
+        for tool in &self.tools {
+            tool.notice(&conversation.task, Occasion::Ended);
+        }
     }
 
     /// Takes the last exchange back: everything from the user's last words on. Answers with those words.

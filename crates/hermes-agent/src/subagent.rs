@@ -7,7 +7,7 @@
 use hermes_store::EndReason;
 use hermes_types::{
     Answer, BoxFuture, Cancel, Deadline, Event, Frontend, Job, JobEnd, Message, OutcomeStatus, Question,
-    Report, Role, SessionId, SessionKind, Spawn, Trace, TurnId, Usage,
+    Report, Role, SessionId, SessionKind, SideModel, Spawn, Trace, TurnId, Usage,
 };
 
 use crate::agent::{Agent, Learning};
@@ -102,6 +102,9 @@ impl Spawner<'_> {
             let name = &tool.spec().name;
             job.tools.as_ref().is_none_or(|names| names.contains(name)) && !job.without.contains(name)
         });
+        if let Some(SideModel { model, name, .. }) = agent.children.take() {
+            (agent.model, agent.model_name) = (model, name);
+        }
         agent.limits.iterations = job.max_iterations;
         agent.limits.time = self.deadline.remaining(&*agent.clock);
         agent.learning = Learning::default();

@@ -58,7 +58,7 @@ impl Error {
         Self::Unreadable { path: path.to_owned(), source, remedy }
     }
 
-    pub(crate) fn unwritable(path: &Path, source: io::Error) -> Self {
+    pub fn unwritable(path: &Path, source: io::Error) -> Self {
         let remedy = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "The disk is full: free some space. The old file is unchanged."

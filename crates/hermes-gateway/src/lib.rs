@@ -12,6 +12,7 @@ mod gateway;
 mod intake;
 pub mod pairing;
 mod ports;
+pub mod process;
 pub mod session;
 mod settings;
 pub mod slash;

@@ -29,13 +29,15 @@ pub struct Said {
     pub content: Content,
     /// What is stored instead, when the words for the model hold more than the user said.
     pub stored: Option<Content>,
+    /// Said before, somewhere else: it belongs to the conversation from now on.
+    pub before: Vec<Message>,
     /// The rows of the inbox this came from.
     pub inbox: Vec<InboxId>,
 }
 
 impl Said {
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Content::Text(text.into()), stored: None, inbox: Vec::new() }
+        Self { content: Content::Text(text.into()), stored: None, before: Vec::new(), inbox: Vec::new() }
     }
 }
 
@@ -144,10 +146,12 @@ impl Agent {
             cut_offs: 0,
             prefix_hash: None,
         };
-        let rows = vec![NewMessage::new(message.clone(), now)];
+        let said_now = said.before.iter().cloned().chain([message]);
+        let messages: Vec<Message> = said_now.collect();
+        let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
         let answers = said.inbox.clone();
         self.store.begin_turn(session, rows, turn, answers, self.holder.clone()).await?;
-        conversation.messages.push(message);
+        conversation.messages.extend(messages);
         Ok(())
     }
 

@@ -107,6 +107,11 @@ impl Env {
         self.layered.get(name).map(|(value, _)| value.as_str())
     }
 
+    /// The value the process was started with, whatever a file says, when set and not empty.
+    pub fn shell(&self, name: &str) -> Option<&str> {
+        self.shell.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
     pub fn is_set(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod chat;
+mod code;
 mod mcp;
 mod model;
 mod terminal;
@@ -20,9 +21,10 @@ pub use chat::{
     ApprovalMode, ApprovalSettings, DisplaySettings, ResetMode, SecuritySettings, SessionResetSettings,
     StreamingSettings, ToolProgress,
 };
+pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ModelSettings, ProviderRouting, SmartRouting};
-pub use terminal::{SandboxMode, TerminalSettings};
+pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
 pub use toolsets::{CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode};
 
 use crate::{Config, Env, Surface};

@@ -1,5 +1,6 @@
 //! Where commands run.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use super::Secret;
@@ -13,6 +14,22 @@ pub enum SandboxMode {
     /// Where the kernel can.
     Auto,
     /// Or not at all.
+    On,
+    Off,
+}
+
+/// How sandboxes of Modal are reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModalMode {
+    /// Whichever way there are credentials for.
+    Auto,
+    Direct,
+    Managed,
+}
+
+/// Whether commands in the OS sandbox reach the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxNetwork {
     On,
     Off,
 }
@@ -35,6 +52,7 @@ pub struct TerminalSettings {
     pub docker_volumes: Vec<String>,
     pub docker_mount_cwd_to_workspace: bool,
     pub docker_read_only: bool,
+    pub docker_network: bool,
     pub container_cpu: f64,
     pub container_memory_mb: usize,
     pub container_disk_mb: usize,
@@ -47,17 +65,21 @@ pub struct TerminalSettings {
     pub ssh_key: Option<String>,
     pub sudo_password: Option<Secret>,
     pub sandbox: SandboxMode,
+    pub sandbox_network: SandboxNetwork,
+    pub sandbox_writable: Vec<String>,
+    pub modal_mode: ModalMode,
+    /// Values that mean nothing, each with its variable and what to do. Only of what the backend uses.
+    pub problems: Vec<String>,
 }
 
 impl TerminalSettings {
     pub fn resolve(config: &Config, env: &Env) -> Self {
-        let read =
-            Reader { config, env, file_decides: matches!(config.raw().get("terminal"), Some(Value::Map(_))) };
-        Self {
-            backend: read
-                .text("backend", "TERMINAL_ENV")
-                .unwrap_or_else(|| "local".to_owned())
-                .to_lowercase(),
+        let file_decides = matches!(config.raw().get("terminal"), Some(Value::Map(_)));
+        let read = Reader { config, env, file_decides, problems: RefCell::default() };
+        let backend = read.backend();
+        // A value for another backend is nobody's business, right or wrong.
+        let (contained, ssh) = (!matches!(backend.as_str(), "local" | "ssh"), backend == "ssh");
+        let mut settings = Self {
             cwd: read.text("cwd", "TERMINAL_CWD").filter(|cwd| !matches!(cwd.as_str(), "." | "auto" | "cwd")),
             timeout: read.seconds("timeout", "TERMINAL_TIMEOUT"),
             lifetime: read.seconds("lifetime_seconds", "TERMINAL_LIFETIME_SECONDS"),
@@ -74,21 +96,19 @@ impl TerminalSettings {
             docker_mount_cwd_to_workspace: read
                 .flag("docker_mount_cwd_to_workspace", "TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE"),
             docker_read_only: config.flag("terminal.docker_read_only"),
+            docker_network: config.flag("terminal.docker_network"),
             container_cpu: read
-                .number("container_cpu", "TERMINAL_CONTAINER_CPU")
+                .number_if(contained, "container_cpu", "TERMINAL_CONTAINER_CPU")
                 .filter(|cpu| *cpu > 0.0)
                 .unwrap_or(1.0),
-            container_memory_mb: read.count("container_memory", "TERMINAL_CONTAINER_MEMORY"),
-            container_disk_mb: read.count("container_disk", "TERMINAL_CONTAINER_DISK"),
+            container_memory_mb: read.count_if(contained, "container_memory", "TERMINAL_CONTAINER_MEMORY"),
+            container_disk_mb: read.count_if(contained, "container_disk", "TERMINAL_CONTAINER_DISK"),
             container_persistent: read.flag("container_persistent", "TERMINAL_CONTAINER_PERSISTENT"),
             persistent_shell: read.flag("persistent_shell", "TERMINAL_PERSISTENT_SHELL"),
             sandbox_dir: read.text("sandbox_dir", "TERMINAL_SANDBOX_DIR"),
             ssh_host: read.text("ssh_host", "TERMINAL_SSH_HOST"),
             ssh_user: read.text("ssh_user", "TERMINAL_SSH_USER"),
-            ssh_port: read
-                .number("ssh_port", "TERMINAL_SSH_PORT")
-                .and_then(|port| format!("{port}").parse().ok())
-                .unwrap_or(22),
+            ssh_port: read.port_if(ssh),
             ssh_key: read.text("ssh_key", "TERMINAL_SSH_KEY"),
             sudo_password: read.text("sudo_password", "SUDO_PASSWORD").map(Secret::new),
             sandbox: match config.text("terminal.sandbox").as_str() {
@@ -96,7 +116,21 @@ impl TerminalSettings {
                 "off" => SandboxMode::Off,
                 _ => SandboxMode::Auto,
             },
-        }
+            sandbox_network: match config.text("terminal.sandbox_network").as_str() {
+                "off" => SandboxNetwork::Off,
+                _ => SandboxNetwork::On,
+            },
+            sandbox_writable: config.list("terminal.sandbox_writable"),
+            modal_mode: match read.text("modal_mode", "TERMINAL_MODAL_MODE").as_deref() {
+                Some("direct") => ModalMode::Direct,
+                Some("managed") => ModalMode::Managed,
+                _ => ModalMode::Auto,
+            },
+            problems: Vec::new(),
+            backend,
+        };
+        settings.problems = read.problems.into_inner();
+        settings
     }
 }
 
@@ -105,6 +139,7 @@ struct Reader<'a> {
     config: &'a Config,
     env: &'a Env,
     file_decides: bool,
+    problems: RefCell<Vec<String>>,
 }
 
 impl Reader<'_> {
@@ -118,15 +153,55 @@ impl Reader<'_> {
         if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) }
     }
 
+    /// A backend nobody knows stays what it is: whoever misspelled `docker` must not get `local` for it.
+    fn backend(&self) -> String {
+        let section = self.config.user().as_map().and_then(|user| user.get("terminal"));
+        let written = section.and_then(Value::as_map).and_then(|terminal| terminal.get("backend")?.as_str());
+        let written = written.filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        let backend = written.or_else(|| self.text("backend", "TERMINAL_ENV"));
+        backend.unwrap_or_else(|| "local".to_owned()).trim().to_lowercase()
+    }
+
     fn number(&self, key: &str, name: &str) -> Option<f64> {
         let from_file = || self.config.number(&format!("terminal.{key}"));
-        let from_env = || self.env.number(name);
+        let from_env =
+            || self.parsed(name, "a number", |text| text.parse().ok().filter(|n: &f64| n.is_finite()));
         if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) }
     }
 
-    fn count(&self, key: &str, name: &str) -> usize {
-        let from_env = self.variable(name).and_then(|text| text.parse().ok()).filter(|_| !self.file_decides);
+    fn number_if(&self, wanted: bool, key: &str, name: &str) -> Option<f64> {
+        if wanted { self.number(key, name) } else { None }
+    }
+
+    fn count_if(&self, wanted: bool, key: &str, name: &str) -> usize {
+        let asked = wanted && !self.file_decides;
+        let from_env =
+            if asked { self.parsed(name, "a whole number", |text| text.parse().ok()) } else { None };
         from_env.unwrap_or_else(|| self.config.count(&format!("terminal.{key}")))
+    }
+
+    fn port_if(&self, wanted: bool) -> u16 {
+        const USUAL: u16 = 22;
+        if !wanted {
+            return USUAL;
+        }
+        let from_file = || self.config.int("terminal.ssh_port").and_then(|port| u16::try_from(port).ok());
+        let from_env = || self.parsed("TERMINAL_SSH_PORT", "a port number", |text| text.parse().ok());
+        let port =
+            if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) };
+        port.unwrap_or(USUAL)
+    }
+
+    /// What a variable says; one that says nothing of the kind is a problem that names it.
+    fn parsed<T>(&self, name: &str, what: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let text = self.variable(name)?;
+        let parsed = parse(text);
+        if parsed.is_none() {
+            self.problems
+                .borrow_mut()
+                .push(format!("{name} is `{text}`, which is not {what}; correct it or remove it"));
+        }
+        parsed
     }
 
     fn seconds(&self, key: &str, name: &str) -> Duration {

@@ -150,6 +150,7 @@ fn t41_11_env_type_is_the_backend() {
     let backend = |text: &str| TerminalSettings::resolve(&config(text, &[]), &none).backend;
     assert_eq!(backend("terminal: {env_type: docker}\n"), "docker");
     assert_eq!(backend("terminal: {env_type: docker, backend: ssh}\n"), "ssh");
+    assert_eq!(backend("terminal: {backend: Dokcer}\n"), "dokcer", "a misspelled one is not the default");
     assert_eq!(backend(""), "local");
 }
 
@@ -322,4 +323,44 @@ fn mcp_servers_are_typed() {
     assert!(servers[0].enabled && !servers[1].enabled);
     assert_eq!(servers[1].timeout, Duration::from_secs(5));
     assert!(!format!("{servers:?}").contains("tok-secret"));
+}
+
+/// A bad number is named, but only where the backend reads it.
+#[test]
+fn bad_terminal_numbers_are_named_for_the_backend_that_reads_them() {
+    let problems = |pairs: &[(&str, &str)]| TerminalSettings::resolve(&config("", &[]), &env(pairs)).problems;
+    for (backend, name, named) in [
+        ("local", "TERMINAL_TIMEOUT", true),
+        ("local", "TERMINAL_CONTAINER_MEMORY", false),
+        ("local", "TERMINAL_SSH_PORT", false),
+        ("docker", "TERMINAL_CONTAINER_MEMORY", true),
+        ("docker", "TERMINAL_CONTAINER_CPU", true),
+        ("docker", "TERMINAL_SSH_PORT", false),
+        ("ssh", "TERMINAL_SSH_PORT", true),
+        ("ssh", "TERMINAL_CONTAINER_DISK", false),
+    ] {
+        let found = problems(&[("TERMINAL_ENV", backend), (name, "5m")]);
+        assert_eq!(found.len(), usize::from(named), "{backend} {name}");
+        assert!(found.iter().all(|text| text.contains(name) && text.contains("`5m`")), "{found:?}");
+    }
+    assert_eq!(problems(&[("TERMINAL_ENV", "ssh"), ("TERMINAL_SSH_PORT", "70000")]).len(), 1);
+    assert!(problems(&[("TERMINAL_TIMEOUT", "5"), ("TERMINAL_SSH_PORT", "22")]).is_empty());
+    let file = TerminalSettings::resolve(
+        &config("terminal: {backend: local}\n", &[]),
+        &env(&[("TERMINAL_TIMEOUT", "5m")]),
+    );
+    assert!(file.problems.is_empty(), "the file decides, the variable is not read");
+}
+
+#[test]
+fn lists_come_as_json_and_modal_has_a_mode() {
+    use hermes_config::settings::ModalMode;
+    let of = |pairs: &[(&str, &str)]| TerminalSettings::resolve(&config("", &[]), &env(pairs));
+    assert_eq!(of(&[("TERMINAL_DOCKER_FORWARD_ENV", r#"["A","B"]"#)]).docker_forward_env, ["A", "B"]);
+    assert_eq!(of(&[("TERMINAL_DOCKER_VOLUMES", "/a:/b,/c:/d:ro")]).docker_volumes, ["/a:/b", "/c:/d:ro"]);
+    assert_eq!(of(&[]).modal_mode, ModalMode::Auto);
+    assert_eq!(of(&[("TERMINAL_MODAL_MODE", "managed")]).modal_mode, ModalMode::Managed);
+    for (given, kept) in [(".", None), ("auto", None), ("cwd", None), ("/srv", Some("/srv"))] {
+        assert_eq!(of(&[("TERMINAL_CWD", given)]).cwd.as_deref(), kept);
+    }
 }

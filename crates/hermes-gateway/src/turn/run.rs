@@ -266,7 +266,12 @@ impl Gateway {
         {
             text = loaded;
         }
-        Said { content: Content::Text(text), stored: None, inbox: rows.iter().map(|row| row.id).collect() }
+        Said {
+            content: Content::Text(text),
+            stored: None,
+            before: Vec::new(),
+            inbox: rows.iter().map(|row| row.id).collect(),
+        }
     }
 
     /// What a turn that is closed already said in the end; its answer only never left.

@@ -1,7 +1,7 @@
 //! A gateway in a temporary home, with a platform and a model that live in the test.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_agent::{Agent, PromptSource};
@@ -9,130 +9,10 @@ use hermes_config::{Env, Home};
 use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::{FakeChannel, TestClock};
-use hermes_types::{
-    BoxFuture, Call, Cancel, Channel, CivilTime, Clock, Completion, Cost, CostStatus, Danger, Delta,
-    DeltaSink, Message, Model, ModelError, Outcome, Question, Raw, Request, Role, Tool, ToolCall,
-    ToolContext, ToolSpec, Usage,
-};
+use hermes_testkit::{FakeChannel, Risky, TestClock};
+pub(crate) use hermes_testkit::{Step, TestModel};
+use hermes_types::{Cancel, Channel, CivilTime, Clock};
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
-
-/// What the model does about a request.
-#[derive(Debug, Clone)]
-pub(crate) enum Step {
-    Say(String),
-    Call(&'static str, &'static str),
-    /// Nothing, until the turn is stopped.
-    Hang,
-    /// Nothing at all, whatever happens.
-    Stuck,
-    /// The answer, once the test lets it go.
-    Gate(String),
-    Fail(ModelError),
-}
-
-type Answering = dyn Fn(&str, &Request) -> Step + Send + Sync;
-
-/// A model that answers to the last words of the user.
-pub(crate) struct TestModel {
-    answer: Box<Answering>,
-    pub(crate) asked: Mutex<Vec<Request>>,
-    pub(crate) gate: Semaphore,
-}
-
-impl TestModel {
-    pub(crate) fn new(answer: impl Fn(&str, &Request) -> Step + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { answer: Box::new(answer), asked: Mutex::default(), gate: Semaphore::new(0) })
-    }
-
-    pub(crate) fn echo() -> Arc<Self> {
-        Self::new(|said, _| Step::Say(format!("you said: {said}")))
-    }
-
-    pub(crate) fn questions(&self) -> Vec<String> {
-        let last = |request: &Request| {
-            let found = request.messages.iter().rfind(|message| message.role == Role::User);
-            found.map(|message| message.content.text().into_owned()).unwrap_or_default()
-        };
-        self.asked.lock().unwrap().iter().map(last).collect()
-    }
-}
-
-impl Model for TestModel {
-    fn complete<'a>(
-        &'a self,
-        request: &'a Request,
-        sink: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Completion, ModelError>> {
-        let last = request.messages.last();
-        let said = last.map(|message| message.content.text().into_owned()).unwrap_or_default();
-        let step = (self.answer)(&said, request);
-        self.asked.lock().unwrap().push(request.clone());
-        Box::pin(async move {
-            let message = match step {
-                Step::Say(text) => Message::assistant(text),
-                Step::Call(name, arguments) => {
-                    Message::assistant("").with_calls(vec![ToolCall::new(None, name, arguments)])
-                }
-                Step::Hang => {
-                    request.cancel.cancelled().await;
-                    return Err(ModelError::Cancelled);
-                }
-                Step::Stuck => return std::future::pending().await,
-                Step::Gate(text) => {
-                    self.gate.acquire().await.unwrap().forget();
-                    Message::assistant(text)
-                }
-                Step::Fail(error) => return Err(error),
-            };
-            for word in message.content.text().split_inclusive(' ') {
-                sink(Delta::Text(word.to_owned()));
-            }
-            Ok(Completion {
-                message,
-                usage: Some(Usage { input: 10, output: 5, ..Usage::default() }),
-                cost: Cost { micro_usd: Some(1), status: CostStatus::Estimated },
-                model: "m".into(),
-                provider: "p".into(),
-                response_id: None,
-                provider_items: None,
-            })
-        })
-    }
-
-    fn context_window(&self, _: &str) -> u64 {
-        100_000
-    }
-}
-
-/// A tool that needs a person's consent.
-pub(crate) struct Risky(pub(crate) ToolSpec);
-
-impl Risky {
-    pub(crate) fn new() -> Self {
-        Self(ToolSpec {
-            name: "risky".into(),
-            description: "asks first".into(),
-            parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
-        })
-    }
-}
-
-impl Tool for Risky {
-    fn spec(&self) -> &ToolSpec {
-        &self.0
-    }
-
-    fn run<'a>(&'a self, _: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move {
-            let danger = Danger { key: "k".into(), reason: "it is risky".into() };
-            let question = Question::Approve { command: "rm -rf ./build".into(), danger };
-            let answer = context.frontend.ask(question, context.cancel).await;
-            Outcome::done(format!("{answer:?}"))
-        })
-    }
-}
 
 pub(crate) struct Maker {
     pub(crate) model: Arc<TestModel>,
@@ -206,9 +86,9 @@ impl Plan {
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
         gateway.connect(Arc::new(self.channel.clone()));
         let (listener, intake, stop) = (self.channel.clone(), gateway.clone(), cancel.clone());
-        let _ = hermes_task::spawn_named("listening", &cancel, async move {
+        drop(hermes_task::spawn_named("listening", &cancel, async move {
             let _ = listener.listen(&intake, &stop).await;
-        });
+        }));
         gateway.recover().await.unwrap();
         Bench { gateway, channel: self.channel, model: self.model, clock: self.clock, store, cancel, folder }
     }

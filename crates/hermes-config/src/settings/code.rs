@@ -1,0 +1,38 @@
+//! Scripts of the model.
+
+use std::time::Duration;
+
+use crate::Config;
+
+/// Which folder and interpreter a script gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeMode {
+    Project,
+    Strict,
+}
+
+/// The `code_execution` section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeSettings {
+    pub mode: CodeMode,
+    pub timeout: Duration,
+    pub max_tool_calls: usize,
+    pub python: Option<String>,
+}
+
+impl CodeSettings {
+    pub fn from_config(config: &Config) -> Self {
+        let seconds = config.number("code_execution.timeout").filter(|seconds| *seconds > 0.0);
+        Self {
+            mode: match config.text("code_execution.mode").as_str() {
+                "strict" => CodeMode::Strict,
+                _ => CodeMode::Project,
+            },
+            timeout: seconds
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                .unwrap_or(Duration::from_mins(5)),
+            max_tool_calls: config.count("code_execution.max_tool_calls"),
+            python: config.text_if_any("code_execution.python"),
+        }
+    }
+}

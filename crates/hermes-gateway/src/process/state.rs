@@ -1,0 +1,84 @@
+//! `gateway_state.json`: how the gateway is, for those who look from outside.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use hermes_config::{Home, write};
+use hermes_types::{CivilTime, Timestamp};
+use serde::Serialize;
+
+/// How a platform is.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlatformState {
+    /// `connected`, `disconnected`, `fatal`, `retrying`.
+    pub state: String,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub updated_at: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct State {
+    pid: u32,
+    kind: &'static str,
+    #[serde(rename = "gateway_state")]
+    phase: String,
+    exit_reason: Option<String>,
+    platforms: BTreeMap<String, PlatformState>,
+    updated_at: String,
+}
+
+/// The file, written whole at each change.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+impl StateFile {
+    pub fn new(home: &Home, now: Timestamp) -> Self {
+        let state = State {
+            pid: std::process::id(),
+            kind: "hermes-gateway",
+            phase: "starting".to_owned(),
+            exit_reason: None,
+            platforms: BTreeMap::new(),
+            updated_at: utc(now),
+        };
+        let file = Self { path: home.join("gateway_state.json"), state: Mutex::new(state) };
+        file.change(now, |_| {});
+        file
+    }
+
+    /// `starting`, `running`, `draining`, `startup_failed`, `stopped`.
+    pub fn set(&self, state: &str, reason: Option<String>, now: Timestamp) {
+        self.change(now, |file| {
+            state.clone_into(&mut file.phase);
+            file.exit_reason = reason;
+        });
+    }
+
+    pub fn platform(&self, name: &str, state: &str, error: Option<(&str, String)>, now: Timestamp) {
+        let (error_code, error_message) = error.map(|(code, message)| (code.to_owned(), message)).unzip();
+        let entry =
+            PlatformState { state: state.to_owned(), error_code, error_message, updated_at: utc(now) };
+        self.change(now, |file| {
+            file.platforms.insert(name.to_owned(), entry);
+        });
+    }
+
+    fn change(&self, now: Timestamp, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        state.updated_at = utc(now);
+        let text = serde_json::to_string_pretty(&*state).unwrap_or_default();
+        if let Err(error) = write::replace(&self.path, text.as_bytes()) {
+            tracing::warn!(%error, "the state of the gateway could not be written");
+        }
+    }
+}
+
+fn utc(at: Timestamp) -> String {
+    format!("{}+00:00", CivilTime::utc(at))
+}

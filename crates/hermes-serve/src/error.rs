@@ -1,0 +1,127 @@
+//! Why there is no answer, in the shape clients of the OpenAI API read.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hermes_types::ModelError;
+use serde_json::json;
+use thiserror::Error;
+
+/// Why the server does not start, named for what the user can do.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(
+        "the API server refuses to listen on {host} without a key: set API_SERVER_KEY in .env, or API_SERVER_HOST=127.0.0.1"
+    )]
+    NoKey { host: String },
+    #[error(
+        "the API server cannot listen on {address}: {reason}. Another program may be using the port; API_SERVER_PORT chooses another"
+    )]
+    Address { address: String, reason: String },
+    #[error(transparent)]
+    Store(#[from] hermes_store::Error),
+}
+
+/// An answer that is an error.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    pub(crate) code: Option<&'static str>,
+    /// The field that is wrong.
+    pub(crate) param: Option<String>,
+    /// Seconds until another attempt makes sense.
+    pub(crate) retry_after: Option<u32>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), code: Some(code), param: None, retry_after: None }
+    }
+
+    /// A body that cannot be used, and the field that is the reason.
+    pub(crate) fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            message: message.into(),
+            code: Some("invalid_value"),
+            param: Some(param.into()),
+            retry_after: None,
+        }
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
+    }
+
+    pub(crate) fn busy() -> Self {
+        Self {
+            retry_after: Some(1),
+            ..Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limit_exceeded",
+                "Too many turns are running; try again in a moment",
+            )
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.status.is_server_error() { "server_error" } else { "invalid_request_error" }
+    }
+
+    pub(crate) fn body(&self) -> serde_json::Value {
+        json!({"error": {"message": self.message, "type": self.kind(), "param": self.param, "code": self.code}})
+    }
+}
+
+impl From<hermes_store::Error> for ApiError {
+    fn from(error: hermes_store::Error) -> Self {
+        tracing::error!(%error, "a request failed at the database");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "storage_unavailable", error.to_string())
+    }
+}
+
+impl From<&ModelError> for ApiError {
+    /// What went wrong upstream, with the status that says who can do something about it.
+    fn from(error: &ModelError) -> Self {
+        let message = error.to_string();
+        match error {
+            ModelError::Compress { .. } | ModelError::TooLarge => {
+                Self::new(StatusCode::BAD_REQUEST, "context_length_exceeded", message)
+            }
+            ModelError::Budget(_) => Self::new(StatusCode::TOO_MANY_REQUESTS, "insufficient_quota", message),
+            ModelError::Cancelled => Self::new(StatusCode::SERVICE_UNAVAILABLE, "interrupted", message),
+            ModelError::DeadlinePassed(_) => {
+                Self::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", message)
+            }
+            ModelError::Configure(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "provider_not_configured", message)
+            }
+            ModelError::GiveUp { status, .. } => match status {
+                Some(429) => Self {
+                    retry_after: Some(10),
+                    ..Self::new(StatusCode::TOO_MANY_REQUESTS, "upstream_rate_limit", message)
+                },
+                Some(401 | 403) => {
+                    Self::new(StatusCode::BAD_GATEWAY, "upstream_authentication_failed", message)
+                }
+                Some(400..=499) => Self::new(StatusCode::BAD_GATEWAY, "upstream_rejected", message),
+                _ => Self::new(StatusCode::BAD_GATEWAY, "upstream_failed", message),
+            },
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
+        }
+        response
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading a JSON body field by field, so that what is wrong can be named.
+
+use axum::body::Bytes;
+use hermes_types::{Content, Part};
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+use axum::http::StatusCode;
+
+pub(crate) type Object = Map<String, Value>;
+
+/// A body that must be a JSON object.
+pub(crate) fn object(body: &Bytes) -> Result<Object, ApiError> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(ApiError::field("body", "The body must be a JSON object")),
+        Err(error) => Err(ApiError {
+            code: Some("invalid_json"),
+            ..ApiError::field("body", format!("The body is not valid JSON: {error}"))
+        }),
+    }
+}
+
+/// A text that may be absent or null.
+pub(crate) fn text<'a>(object: &'a Object, name: &str) -> Result<Option<&'a str>, ApiError> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(ApiError::field(name, format!("`{name}` must be a string, not {}", kind(other)))),
+    }
+}
+
+/// A switch; some clients send it as text.
+pub(crate) fn flag(object: &Object, name: &str, default: bool) -> Result<bool, ApiError> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(Value::String(text)) if matches!(text.to_lowercase().as_str(), "true" | "1" | "yes") => Ok(true),
+        Some(Value::String(text)) if matches!(text.to_lowercase().as_str(), "false" | "0" | "no" | "") => {
+            Ok(false)
+        }
+        Some(other) => {
+            Err(ApiError::field(name, format!("`{name}` must be true or false, not {}", kind(other))))
+        }
+    }
+}
+
+/// What a message says: a text, or a list of texts and pictures.
+pub(crate) fn content(value: Option<&Value>, at: &str) -> Result<Content, ApiError> {
+    let parts = match value {
+        None | Some(Value::Null) => return Ok(Content::default()),
+        Some(Value::String(text)) => return Ok(Content::Text(text.clone())),
+        Some(Value::Array(parts)) => parts,
+        Some(other) => {
+            return Err(ApiError::field(
+                at,
+                format!("`{at}` must be a string or a list of parts, not {}", kind(other)),
+            ));
+        }
+    };
+    let read: Vec<Part> = parts
+        .iter()
+        .enumerate()
+        .map(|(index, value)| part(value, &format!("{at}[{index}]")))
+        .collect::<Result<_, _>>()?;
+    // Only texts are one text: pictures are what makes parts necessary.
+    if read.iter().all(|part| part.text().is_some()) {
+        let texts: Vec<&str> = read.iter().filter_map(Part::text).collect();
+        return Ok(Content::Text(texts.join("\n")));
+    }
+    Ok(Content::Parts(read))
+}
+
+fn part(value: &Value, at: &str) -> Result<Part, ApiError> {
+    if let Value::String(text) = value {
+        return Ok(Part::Text(text.clone()));
+    }
+    let Value::Object(part) = value else {
+        return Err(ApiError::field(at, format!("`{at}` must be an object, not {}", kind(value))));
+    };
+    match part.get("type").and_then(Value::as_str) {
+        Some("text" | "input_text" | "output_text") => match part.get("text") {
+            Some(Value::String(text)) => Ok(Part::Text(text.clone())),
+            _ => Err(ApiError::field(format!("{at}.text"), format!("`{at}.text` must be a string"))),
+        },
+        Some("image_url" | "input_image") => {
+            let image = part.get("image_url");
+            let url = match image {
+                Some(Value::String(url)) => Some(url.as_str()),
+                Some(Value::Object(image)) => image.get("url").and_then(Value::as_str),
+                _ => None,
+            };
+            let known = |url: &&str| {
+                ["http://", "https://", "data:image/"].iter().any(|start| url.starts_with(start))
+            };
+            match url.filter(known) {
+                Some(url) => Ok(Part::Image { url: url.to_owned() }),
+                None => Err(ApiError::field(
+                    format!("{at}.image_url"),
+                    format!("`{at}.image_url` must be an http(s) or data:image URL"),
+                )),
+            }
+        }
+        Some(other) => Err(ApiError {
+            code: Some("unsupported_content_type"),
+            status: StatusCode::BAD_REQUEST,
+            ..ApiError::field(format!("{at}.type"), format!("Content of the type `{other}` is not supported"))
+        }),
+        None => Err(ApiError::field(format!("{at}.type"), format!("`{at}.type` must say what the part is"))),
+    }
+}
+
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,24 @@
+//! The OpenAI-compatible server: chat completions, responses, runs, models, health.
+//!
+//! Translates between HTTP and turns; decides nothing a turn decides. Invariants: every route but health needs the key;
+//! every body that cannot be used is a 400 that names the field; a client that leaves ends its turn; beyond a bound of
+//! turns the answer is 429, never a queue without end; nothing a client sent is shortened.
+
+mod app;
+mod chat;
+mod error;
+mod field;
+mod guard;
+mod health;
+mod idempotency;
+mod respond;
+mod run;
+mod runs;
+mod server;
+mod settings;
+mod sse;
+
+pub use app::App;
+pub use error::StartError;
+pub use server::{Listening, start};
+pub use settings::ServerSettings;

@@ -1,0 +1,121 @@
+//! The socket: connections, routes, and the end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use hermes_task::Tasks;
+use hermes_types::Cancel;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::app::App;
+use crate::error::{ApiError, StartError};
+use crate::guard::guard;
+use crate::{chat, health, respond, runs};
+
+/// Connections held open at once; more wait to be accepted.
+const CONNECTIONS: usize = 8192;
+const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
+/// How long answers under way may take when the server ends.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A server that takes requests.
+#[derive(Debug)]
+pub struct Listening {
+    pub address: SocketAddr,
+    tasks: Arc<Tasks>,
+}
+
+impl Listening {
+    /// Takes no more requests, lets what is under way end for a moment, and is gone.
+    pub async fn stop(self, app: &App) {
+        app.tasks.shut_down().await;
+        tokio::select! {
+            () = self.tasks.shut_down() => {}
+            () = app.gateway.clock.sleep(GRACE) => {}
+        }
+    }
+}
+
+/// Listens and serves until it is stopped.
+pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
+    let address = format!("{}:{}", app.settings.host, app.settings.port);
+    let refused =
+        |error: std::io::Error| StartError::Address { address: address.clone(), reason: error.to_string() };
+    let listener = TcpListener::bind(&address).await.map_err(refused)?;
+    let local = listener.local_addr().map_err(refused)?;
+    tracing::info!("API server listening on http://{local}");
+    let tasks = Arc::new(Tasks::new(cancel));
+    let (router, connections) = (router(app), tasks.clone());
+    drop(tasks.spawn("accepting", async move { accept(listener, router, &connections).await }));
+    Ok(Listening { address: local, tasks })
+}
+
+async fn accept(listener: TcpListener, router: Router, tasks: &Tasks) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(permit) = room.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let router = router.clone();
+                drop(tasks.spawn("a connection", async move {
+                    serve(stream, router).await;
+                    drop(permit);
+                }));
+            }
+            // Out of descriptors, or a connection that was gone before it was taken: the next may succeed.
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router) {
+    // Small frames leave at once.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SLOWEST_HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+fn router(app: App) -> Router {
+    Router::new()
+        .route("/health", get(health::plain))
+        .route("/v1/health", get(health::plain))
+        .route("/health/detailed", get(health::detailed))
+        .route("/v1/models", get(health::models))
+        .route("/v1/models/{id}", get(health::one_model))
+        .route("/v1/capabilities", get(health::capabilities))
+        .route("/v1/chat/completions", post(chat::completions))
+        .route("/v1/responses", post(respond::create))
+        .route("/v1/responses/{id}", get(respond::find).delete(respond::remove))
+        .route("/v1/runs", post(runs::create))
+        .route("/v1/runs/{id}", get(runs::find))
+        .route("/v1/runs/{id}/events", get(runs::events))
+        .route("/v1/runs/{id}/approval", post(runs::approve))
+        .route("/v1/runs/{id}/stop", post(runs::stop))
+        .fallback(|| async { ApiError::not_found("There is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            ApiError::new(
+                axum::http::StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "This path does not take this method",
+            )
+        })
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app)
+}

@@ -1,0 +1,85 @@
+//! `API_SERVER_*` and `platforms.api_server.extra`.
+
+use hermes_config::yaml::Value;
+use hermes_config::{Config, Env};
+use hermes_types::Secret;
+
+use crate::error::StartError;
+
+const PORT: u16 = 8642;
+/// Many streams may wait for a slow model; each costs little.
+const MOST_TURNS: usize = 2048;
+const LARGEST_BODY: usize = 1_000_000;
+
+/// How the server is reached.
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    pub host: String,
+    pub port: u16,
+    /// Without one, everybody on this machine may use it.
+    pub key: Option<Secret>,
+    /// `*` is every origin.
+    pub cors_origins: Vec<String>,
+    pub model_name: String,
+    pub most_turns: usize,
+    pub largest_body: usize,
+    /// Whether streams say which tools run.
+    pub tool_progress: bool,
+}
+
+impl ServerSettings {
+    /// Nothing, when the server is not turned on.
+    pub fn resolve(config: &Config, env: &Env) -> Option<Self> {
+        let extra = |key: &str| config.get(&format!("platforms.api_server.extra.{key}"));
+        let text = |key: &str, name: &str| {
+            env.get(name)
+                .map(str::to_owned)
+                .or_else(|| extra(key).as_ref().and_then(as_text))
+                .filter(|text| !text.is_empty())
+        };
+        let key = text("key", "API_SERVER_KEY");
+        let wanted = env.bool("API_SERVER_ENABLED").unwrap_or(false)
+            || config.flag("platforms.api_server.enabled")
+            || key.is_some();
+        if !wanted {
+            return None;
+        }
+        let number = |dotted: &str| config.int(dotted).and_then(|number| usize::try_from(number).ok());
+        let origins = env.get("API_SERVER_CORS_ORIGINS").map(hermes_config::env::split_list);
+        let most = number("gateway.api_server.max_concurrent_runs");
+        Some(Self {
+            host: text("host", "API_SERVER_HOST").unwrap_or_else(|| "127.0.0.1".to_owned()),
+            port: text("port", "API_SERVER_PORT").and_then(|port| port.trim().parse().ok()).unwrap_or(PORT),
+            key: key.map(Secret::new),
+            cors_origins: origins.unwrap_or_else(|| config.list("platforms.api_server.extra.cors_origins")),
+            model_name: text("model_name", "API_SERVER_MODEL_NAME")
+                .unwrap_or_else(|| "hermes-agent".to_owned()),
+            most_turns: match most {
+                Some(0) => usize::MAX >> 4,
+                Some(most) => most,
+                None => MOST_TURNS,
+            },
+            largest_body: number("platforms.api_server.extra.max_body_bytes").unwrap_or(LARGEST_BODY),
+            tool_progress: !matches!(extra("tool_progress"), Some(Value::Bool(false))),
+        })
+    }
+
+    /// Without a key the server is for this machine alone.
+    pub fn check(&self) -> Result<(), StartError> {
+        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
+        let loopback = bare == "localhost"
+            || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        if self.key.is_none() && !loopback {
+            return Err(StartError::NoKey { host: self.host.clone() });
+        }
+        Ok(())
+    }
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Str(text) => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,11 @@
+//! The API server from outside: real sockets, a model inside the test.
+#![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
+
+mod all {
+    pub(crate) mod support;
+
+    mod chat;
+    mod hostile;
+    mod respond;
+    mod runs;
+}

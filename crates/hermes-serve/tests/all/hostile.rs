@@ -1,0 +1,200 @@
+//! What comes from those who mean no good, or have mistaken something.
+
+use serde_json::{Value, json};
+
+use super::support::{Bench, KEY, Step, TestModel};
+
+#[tokio::test]
+async fn only_the_key_opens_the_door_and_health_needs_none() {
+    let bench = Bench::with(TestModel::echo()).await;
+    for path in ["/health", "/v1/health"] {
+        let answer = bench.send("GET", path, &[("Authorization", "")], b"").await;
+        assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("ok")));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+    let wrong = ["", "Bearer", "Bearer ", "Bearer wrong", &format!("Basic {KEY}"), &format!("Bearer {KEY}x"), KEY];
+    for given in wrong {
+        for path in ["/v1/models", "/health/detailed", "/v1/responses/x", "/nowhere", "/v1/../v1/models", "//v1/models"] {
+            let answer = bench.send("GET", path, &[("Authorization", given)], b"").await;
+            assert_eq!(answer.status, 401, "{given:?} {path}");
+            assert_eq!(answer.json()["error"]["code"], "invalid_api_key");
+            assert!(!answer.body.contains(KEY));
+        }
+    }
+    let answer = bench.send("GET", "/v1/models", &[("Authorization", &format!("bearer {KEY}"))], b"").await;
+    assert_eq!(answer.json()["data"][0]["id"], "hermes-agent");
+    assert_eq!(bench.get("/v1/models/hermes-agent").await.status, 200);
+    assert_eq!(bench.get("/v1/models/gpt-9").await.status, 404);
+    let detailed = bench.get("/health/detailed").await.json();
+    assert_eq!(detailed["queues"]["inbox"]["waiting"], 0);
+}
+
+#[tokio::test]
+async fn other_origins_stay_outside() {
+    let bench = Bench::configured(
+        TestModel::echo(),
+        "",
+        &[("API_SERVER_KEY", KEY), ("API_SERVER_CORS_ORIGINS", "https://good.example, http://localhost:3000")],
+    )
+    .await;
+    let hostile = bench.send("GET", "/v1/models", &[("Origin", "https://evil.example")], b"").await;
+    assert_eq!((hostile.status, hostile.body.as_str()), (403, ""));
+    let preflight = bench
+        .send(
+            "OPTIONS",
+            "/v1/chat/completions",
+            &[("Origin", "https://good.example"), ("Access-Control-Request-Headers", "x-stainless-lang, authorization"), ("Authorization", "")],
+            b"",
+        )
+        .await;
+    assert_eq!(preflight.status, 200);
+    assert_eq!(preflight.header("access-control-allow-origin"), Some("https://good.example"));
+    assert_eq!(preflight.header("vary"), Some("Origin"));
+    assert_eq!(preflight.header("access-control-allow-headers"), Some("x-stainless-lang, authorization"));
+    let evil = bench.send("OPTIONS", "/v1/models", &[("Origin", "null")], b"").await;
+    assert_eq!(evil.status, 403);
+    let good = bench.send("GET", "/v1/models", &[("Origin", "http://localhost:3000")], b"").await;
+    assert_eq!(good.status, 200);
+}
+
+#[tokio::test]
+async fn bodies_that_are_too_large_are_refused_however_they_come() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let large = vec![b' '; 1_000_001];
+    let answer = bench.send("POST", "/v1/chat/completions", &[], &large).await;
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (413, Some("body_too_large")));
+    let mut chunked = Vec::new();
+    for _ in 0..300 {
+        chunked.extend_from_slice(b"1000\r\n");
+        chunked.extend_from_slice(&[b' '; 4096]);
+        chunked.extend_from_slice(b"\r\n");
+    }
+    chunked.extend_from_slice(b"0\r\n\r\n");
+    let answer = bench.send("POST", "/v1/chat/completions", &[("Transfer-Encoding", "chunked")], &chunked).await;
+    assert_eq!(answer.status, 413);
+}
+
+#[tokio::test]
+async fn every_body_that_cannot_be_used_names_the_field() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let user = json!({"role": "user", "content": "x"});
+    for (param, body) in [
+        ("body", json!([])),
+        ("body", json!("text")),
+        ("body", json!(null)),
+        ("body", json!(7)),
+        ("messages", json!({})),
+        ("messages", json!({"messages": []})),
+        ("messages", json!({"messages": {}})),
+        ("messages", json!({"messages": "hi"})),
+        ("messages[0]", json!({"messages": [1]})),
+        ("messages[0].role", json!({"messages": [{"content": "x"}]})),
+        ("messages[0].role", json!({"messages": [{"role": 5, "content": "x"}]})),
+        ("messages[0].content", json!({"messages": [{"role": "user", "content": 5}]})),
+        ("messages[0].content[0]", json!({"messages": [{"role": "user", "content": [5]}]})),
+        ("messages[0].content[0].type", json!({"messages": [{"role": "user", "content": [{"text": "x"}]}]})),
+        ("messages[0].content[0].type", json!({"messages": [{"role": "user", "content": [{"type": "file"}]}]})),
+        ("messages[0].content[0].text", json!({"messages": [{"role": "user", "content": [{"type": "text"}]}]})),
+        (
+            "messages[0].content[0].image_url",
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]}),
+        ),
+        ("messages", json!({"messages": [{"role": "user", "content": "  "}]})),
+        ("messages", json!({"messages": [{"role": "system", "content": "x"}]})),
+        ("messages", json!({"messages": [user, {"role": "assistant", "content": "x"}]})),
+        ("stream", json!({"messages": [user], "stream": 7})),
+        ("model", json!({"messages": [user], "model": {}})),
+    ] {
+        let answer = bench.post("/v1/chat/completions", &body).await;
+        assert_eq!(answer.status, 400, "{body}: {answer:?}");
+        let error = &answer.json()["error"];
+        assert_eq!(error["param"], param, "{body}");
+        assert_eq!(error["type"], "invalid_request_error");
+    }
+    for raw in [&b"{"[..], b"", b"\xff\xfe", br#"{"messages":[{"role":"user","content":"\ud800"}]}"#, b"{}{}"] {
+        let answer = bench.send("POST", "/v1/chat/completions", &[], raw).await;
+        assert_eq!((answer.status, answer.json()["error"]["param"].as_str().unwrap_or("")), (400, if raw == b"{}{}" || raw == b"{" || raw.is_empty() || raw[0] == 0xff || raw.len() > 5 { "body" } else { "" }), "{raw:?}");
+    }
+    assert!(bench.model.questions().is_empty());
+}
+
+/// Bodies nobody thought of: mutations of good ones. None may be a 500, and the server stays.
+#[tokio::test]
+async fn thousands_of_mangled_bodies_do_no_harm() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Say("ok".into()))).await;
+    let seeds = [
+        json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": false}).to_string(),
+        json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "store": true}).to_string(),
+        json!({"input": "x", "conversation": "c", "truncation": "auto", "previous_response_id": null}).to_string(),
+    ];
+    let pieces: [&[u8]; 12] =
+        [b"null", b"[]", b"{}", b"\"\"", b"1e999", b"-0", b"\\ud800", b"true", b"\x00", b"[[[[", b"9999999999999999999", b"\xc3\x28"];
+    let mut random = Random(0x5eed);
+    for round in 0..1500 {
+        let mut body = seeds[round % seeds.len()].clone().into_bytes();
+        for _ in 0..=random.below(3) {
+            let at = random.below(body.len().max(1));
+            match random.below(4) {
+                0 if !body.is_empty() => {
+                    body.remove(at.min(body.len() - 1));
+                }
+                1 => body.truncate(at),
+                2 => {
+                    let piece = pieces[random.below(pieces.len())];
+                    let at = at.min(body.len());
+                    body.splice(at..at, piece.iter().copied());
+                }
+                _ => {
+                    if let Some(byte) = body.get_mut(at) {
+                        *byte = u8::try_from(random.below(256)).unwrap();
+                    }
+                }
+            }
+        }
+        let path = if round % 3 == 0 { "/v1/chat/completions" } else { "/v1/responses" };
+        let answer = bench.send("POST", path, &[], &body).await;
+        assert!(
+            matches!(answer.status, 200 | 400 | 404 | 409),
+            "{path} {}: {answer:?}",
+            String::from_utf8_lossy(&body)
+        );
+        if answer.status != 200 {
+            assert!(answer.json()["error"]["message"].as_str().is_some_and(|text| !text.is_empty()));
+        }
+    }
+    assert_eq!(bench.get("/health").await.status, 200);
+    bench.until_idle().await;
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % most as u64).unwrap()
+    }
+}
+
+#[test]
+fn without_a_key_only_this_machine_is_served() {
+    use hermes_config::{Config, Env, Home};
+    use hermes_serve::ServerSettings;
+    let folder = tempfile::tempdir().unwrap();
+    let settings = |pairs: &[(&str, &str)]| {
+        let env = Env::from_pairs(pairs.iter().copied());
+        ServerSettings::resolve(&Config::load(&Home::at(folder.path()), &env), &env)
+    };
+    assert!(settings(&[]).is_none(), "off by default");
+    assert!(settings(&[("API_SERVER_ENABLED", "1")]).unwrap().check().is_ok());
+    for host in ["0.0.0.0", "192.168.1.4", "example.com", "::"] {
+        let open = settings(&[("API_SERVER_ENABLED", "1"), ("API_SERVER_HOST", host)]).unwrap();
+        assert!(open.check().is_err(), "{host}");
+        let keyed = settings(&[("API_SERVER_KEY", "k"), ("API_SERVER_HOST", host)]).unwrap();
+        assert!(keyed.check().is_ok(), "a key alone turns it on");
+    }
+    let odd = settings(&[("API_SERVER_ENABLED", "1"), ("API_SERVER_PORT", "many")]).unwrap();
+    assert_eq!((odd.host.as_str(), odd.port), ("127.0.0.1", 8642));
+    let _: Value = Value::Null;
+}

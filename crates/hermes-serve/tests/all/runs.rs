@@ -1,0 +1,48 @@
+//! `/v1/runs`.
+
+use hermes_types::Role;
+use serde_json::json;
+
+use super::support::{Bench, Step, TestModel};
+
+#[tokio::test]
+async fn a_run_goes_on_by_itself_and_tells_what_happened() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let started = bench.post("/v1/runs", &json!({"input": "hello"})).await;
+    assert_eq!(started.status, 202);
+    let id = started.json()["run_id"].as_str().unwrap().to_owned();
+    assert!(id.starts_with("run_") && id.len() == 36);
+    let told = bench.get(&format!("/v1/runs/{id}/events")).await;
+    assert!(told.body.trim_end().ends_with(": stream closed"), "{}", told.body);
+    let events = told.events();
+    assert_eq!(events.last().unwrap()["event"], "run.completed");
+    assert_eq!(events.last().unwrap()["output"], "you said: hello");
+    let found = bench.get(&format!("/v1/runs/{id}")).await.json();
+    assert_eq!((found["status"].as_str(), found["output"].as_str()), (Some("completed"), Some("you said: hello")));
+}
+
+#[tokio::test]
+async fn a_run_asks_and_can_be_answered_or_stopped() {
+    let model = TestModel::new(|said, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
+        _ if said == "hang" => Step::Hang,
+        _ => Step::Call("risky", "{}"),
+    });
+    let bench = Bench::with(model).await;
+    let id = bench.post("/v1/runs", &json!({"input": "go"})).await.json()["run_id"].as_str().unwrap().to_owned();
+    while bench.get(&format!("/v1/runs/{id}")).await.json()["status"] != "waiting_for_approval" {}
+    let bad = bench.post(&format!("/v1/runs/{id}/approval"), &json!({"choice": "maybe"})).await;
+    assert_eq!((bad.status, bad.json()["error"]["param"].as_str()), (400, Some("choice")));
+    assert_eq!(bench.post(&format!("/v1/runs/{id}/approval"), &json!({"choice": "once"})).await.status, 200);
+    let told = bench.get(&format!("/v1/runs/{id}/events")).await;
+    assert!(told.body.contains("approval.request") && told.body.contains("Approval(Once)"), "{}", told.body);
+    let again = bench.post(&format!("/v1/runs/{id}/approval"), &json!({"choice": "once"})).await;
+    assert_eq!((again.status, again.json()["error"]["code"].as_str()), (409, Some("approval_not_pending")));
+
+    let id = bench.post("/v1/runs", &json!({"input": "hang"})).await.json()["run_id"].as_str().unwrap().to_owned();
+    bench.until_asked(3).await;
+    bench.post(&format!("/v1/runs/{id}/stop"), &json!({})).await;
+    let told = bench.get(&format!("/v1/runs/{id}/events")).await;
+    assert_eq!(told.events().last().unwrap()["event"], "run.cancelled");
+    assert_eq!(bench.get("/v1/runs/run_nobody").await.status, 404);
+}

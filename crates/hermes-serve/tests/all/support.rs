@@ -1,0 +1,190 @@
+//! A server in a temporary home.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_agent::{Agent, PromptSource};
+use hermes_config::{Config, Env, Home};
+use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish};
+use hermes_serve::{App, Listening, ServerSettings};
+use hermes_store::Store;
+use hermes_task::SystemClock;
+use hermes_testkit::Risky;
+pub(crate) use hermes_testkit::{Step, TestModel};
+use hermes_types::{Cancel, CivilTime, Clock};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+struct Maker {
+    model: Arc<TestModel>,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    folder: PathBuf,
+}
+
+impl Agents for Maker {
+    fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String> {
+        let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
+        let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
+        agent.tools = vec![Arc::new(Risky::new())];
+        agent.asking.ephemeral.clone_from(&wish.context);
+        Ok(agent)
+    }
+}
+
+pub(crate) const KEY: &str = "a-key-for-this-test-only";
+
+pub(crate) struct Bench {
+    pub(crate) model: Arc<TestModel>,
+    pub(crate) store: Store,
+    pub(crate) address: SocketAddr,
+    pub(crate) folder: TempDir,
+    app: App,
+    listening: Option<Listening>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// The data of each event of a stream.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let of = |line: &str| line.split_once(':').map(|(name, _)| name.to_lowercase());
+        let line = self.head.lines().find(|line| of(line).as_deref() == Some(name))?;
+        line.split_once(':').map(|(_, value)| value.trim())
+    }
+}
+
+impl Bench {
+    pub(crate) async fn with(model: Arc<TestModel>) -> Self {
+        Self::configured(model, "", &[("API_SERVER_KEY", KEY)]).await
+    }
+
+    pub(crate) async fn configured(model: Arc<TestModel>, config: &str, env: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("project")).unwrap();
+        std::fs::write(folder.path().join("config.yaml"), config).unwrap();
+        let home = Home::at(folder.path());
+        let store = Store::open(&folder.path().join("state.db")).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let env = Env::from_pairs(env.iter().copied().chain([("API_SERVER_PORT", "0"), ("API_SERVER_ENABLED", "1")]));
+        let settings = ServerSettings::resolve(&Config::load(&home, &env), &env).unwrap();
+        let live = Live::new(home, env, folder.path().join("project"));
+        let agents = Arc::new(Maker {
+            model: model.clone(),
+            store: store.clone(),
+            clock: clock.clone(),
+            folder: folder.path().to_owned(),
+        });
+        let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+        let cancel = Cancel::new();
+        let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
+        let app = App::new(gateway, settings, "v0", &cancel).unwrap();
+        let listening = hermes_serve::start(app.clone(), &cancel).await.unwrap();
+        Self { model, store, address: listening.address, folder, app, listening: Some(listening) }
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, &[], body.to_string().as_bytes()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], b"").await
+    }
+
+    /// A request with the key, unless another is among the headers.
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut stream = self.open(method, path, headers, body).await;
+        read_all(&mut stream).await
+    }
+
+    /// Sends a request and leaves the connection open.
+    pub(crate) async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> TcpStream {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let has = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        if !has("authorization") {
+            text.push_str(&format!("Authorization: Bearer {KEY}\r\n"));
+        }
+        if !has("content-length") && !has("transfer-encoding") {
+            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        // A server that refuses a body may close before all of it is written.
+        let _ = stream.write_all(body).await;
+        stream
+    }
+
+    /// Waits until the model was asked this often.
+    pub(crate) async fn until_asked(&self, count: usize) {
+        while self.model.asked.lock().unwrap().len() < count {
+            SystemClock::new().sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Waits until no turn is running.
+    pub(crate) async fn until_idle(&self) {
+        while !self.store.running_turns().await.unwrap().is_empty() {
+            SystemClock::new().sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    pub(crate) async fn stop(mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.stop(&self.app).await;
+        }
+    }
+}
+
+pub(crate) async fn read_all(stream: &mut TcpStream) -> Answer {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes).await;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    let body = if chunked { unchunk(body) } else { body.to_owned() };
+    Answer { status, head: head.to_owned(), body }
+}
+
+fn unchunk(mut text: &str) -> String {
+    let mut whole = Vec::new();
+    while let Some((size, rest)) = text.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else { break };
+        if size == 0 {
+            break;
+        }
+        whole.extend_from_slice(&rest.as_bytes()[..size.min(rest.len())]);
+        text = rest.get(size + 2..).unwrap_or_default();
+    }
+    String::from_utf8_lossy(&whole).into_owned()
+}

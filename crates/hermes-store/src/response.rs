@@ -1,0 +1,120 @@
+//! `response_store.db`: answers of the API that a later request may build on.
+//!
+//! A file of its own, in the shape other programs know. Small and rarely used: one connection behind a thread that ends
+//! with its owner. Invariant: at most [`MOST`] answers; the one not asked for longest goes first.
+
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use hermes_types::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::connection;
+use crate::error::{Error, Result};
+use crate::pending::Pending;
+
+/// How many answers are kept.
+pub(crate) const MOST: usize = 100;
+
+type Job = Box<dyn FnOnce(&Connection) + Send>;
+
+/// A handle; clones share the thread.
+#[derive(Debug, Clone)]
+pub struct Responses {
+    queue: Sender<Job>,
+}
+
+impl Responses {
+    pub fn open(path: &Path) -> Result<Self> {
+        let (connection, _) = connection::open_for_writing(path)?;
+        connection
+            .execute_batch(
+                "CREATE TABLE IF NOT EXISTS responses (response_id TEXT PRIMARY KEY, data TEXT NOT NULL, accessed_at REAL NOT NULL);
+                 CREATE TABLE IF NOT EXISTS conversations (name TEXT PRIMARY KEY, response_id TEXT NOT NULL);",
+            )
+            .map_err(|error| Error::from_sqlite(path, &error))?;
+        let (queue, jobs) = channel::<Job>();
+        thread::Builder::new()
+            .name("store-responses".to_owned())
+            .stack_size(512 * 1024)
+            .spawn(move || {
+                while let Ok(job) = jobs.recv() {
+                    job(&connection);
+                }
+            })
+            .map_err(|error| Error::Other { path: path.to_owned(), detail: error.to_string() })?;
+        Ok(Self { queue })
+    }
+
+    /// Keeps an answer and, where it has a name, what the name stands for now.
+    pub fn keep(&self, id: &str, data: String, conversation: Option<String>, at: Timestamp) -> Pending<()> {
+        let id = id.to_owned();
+        self.run(move |connection| {
+            connection.execute(
+                "INSERT INTO responses (response_id, data, accessed_at) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (response_id) DO UPDATE SET data = excluded.data, accessed_at = excluded.accessed_at",
+                params![id, data, at.seconds()],
+            )?;
+            if let Some(name) = &conversation {
+                connection.execute(
+                    "INSERT INTO conversations (name, response_id) VALUES (?1, ?2)
+                     ON CONFLICT (name) DO UPDATE SET response_id = excluded.response_id",
+                    [name, &id],
+                )?;
+            }
+            connection.execute(
+                "DELETE FROM responses WHERE response_id IN
+                    (SELECT response_id FROM responses ORDER BY accessed_at DESC, rowid DESC LIMIT -1 OFFSET ?1)",
+                [i64::try_from(MOST).unwrap_or(i64::MAX)],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// An answer, noted as used.
+    pub fn find(&self, id: &str, at: Timestamp) -> Pending<Option<String>> {
+        let id = id.to_owned();
+        self.run(move |connection| {
+            connection.execute(
+                "UPDATE responses SET accessed_at = ?2 WHERE response_id = ?1",
+                params![id, at.seconds()],
+            )?;
+            connection
+                .query_row("SELECT data FROM responses WHERE response_id = ?1", [&id], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// The newest answer under a name.
+    pub fn named(&self, name: &str) -> Pending<Option<String>> {
+        let name = name.to_owned();
+        self.run(move |connection| {
+            connection
+                .query_row("SELECT response_id FROM conversations WHERE name = ?1", [&name], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// Says whether it was there.
+    pub fn remove(&self, id: &str) -> Pending<bool> {
+        let id = id.to_owned();
+        self.run(move |connection| Ok(connection.execute("DELETE FROM responses WHERE response_id = ?1", [&id])? > 0))
+    }
+
+    fn run<T, F>(&self, work: F) -> Pending<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (reply, pending) = Pending::new();
+        let job: Job = Box::new(move |connection| {
+            let done = work(connection)
+                .map_err(|error| Error::from_sqlite(Path::new("response_store.db"), &error));
+            let _ = reply.send(done);
+        });
+        // A thread that is gone drops the job, and with it the reply: the caller hears that it is closed.
+        let _ = self.queue.send(job);
+        pending
+    }
+}

@@ -1,0 +1,130 @@
+//! A model inside the test: it answers at once, by a function, or hangs as told.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hermes_types::{
+    BoxFuture, Call, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, Message, Model, ModelError,
+    Outcome, Question, Raw, Request, Role, Tool, ToolCall, ToolContext, ToolSpec, Usage,
+};
+use tokio::sync::Semaphore;
+
+/// What the model does about a request.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Say(String),
+    Call(&'static str, &'static str),
+    /// Nothing, until the turn is stopped.
+    Hang,
+    /// Nothing at all, whatever happens.
+    Stuck,
+    /// The answer, once the test lets it go.
+    Gate(String),
+    Fail(ModelError),
+}
+
+type Answering = dyn Fn(&str, &Request) -> Step + Send + Sync;
+
+/// A model that answers to the last words it reads.
+#[expect(missing_debug_implementations, reason = "it holds a closure")]
+pub struct TestModel {
+    answer: Box<Answering>,
+    pub asked: Mutex<Vec<Request>>,
+    pub gate: Semaphore,
+}
+
+impl TestModel {
+    pub fn new(answer: impl Fn(&str, &Request) -> Step + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { answer: Box::new(answer), asked: Mutex::default(), gate: Semaphore::new(0) })
+    }
+
+    pub fn echo() -> Arc<Self> {
+        Self::new(|said, _| Step::Say(format!("you said: {said}")))
+    }
+
+    pub fn questions(&self) -> Vec<String> {
+        let last = |request: &Request| {
+            let found = request.messages.iter().rfind(|message| message.role == Role::User);
+            found.map(|message| message.content.text().into_owned()).unwrap_or_default()
+        };
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().map(last).collect()
+    }
+}
+
+impl Model for TestModel {
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Completion, ModelError>> {
+        let last = request.messages.last();
+        let said = last.map(|message| message.content.text().into_owned()).unwrap_or_default();
+        let step = (self.answer)(&said, request);
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        Box::pin(async move {
+            let message = match step {
+                Step::Say(text) => Message::assistant(text),
+                Step::Call(name, arguments) => {
+                    Message::assistant("").with_calls(vec![ToolCall::new(None, name, arguments)])
+                }
+                Step::Hang => {
+                    request.cancel.cancelled().await;
+                    return Err(ModelError::Cancelled);
+                }
+                Step::Stuck => return std::future::pending().await,
+                Step::Gate(text) => {
+                    if let Ok(permit) = self.gate.acquire().await {
+                        permit.forget();
+                    }
+                    Message::assistant(text)
+                }
+                Step::Fail(error) => return Err(error),
+            };
+            for word in message.content.text().split_inclusive(' ') {
+                sink(Delta::Text(word.to_owned()));
+            }
+            Ok(Completion {
+                message,
+                usage: Some(Usage { input: 10, output: 5, ..Usage::default() }),
+                cost: Cost { micro_usd: Some(1), status: CostStatus::Estimated },
+                model: "m".into(),
+                provider: "p".into(),
+                response_id: None,
+                provider_items: None,
+            })
+        })
+    }
+
+    fn context_window(&self, _: &str) -> u64 {
+        100_000
+    }
+}
+
+/// A tool that needs a person's consent.
+#[derive(Debug)]
+pub struct Risky(ToolSpec);
+
+impl Risky {
+    #[expect(clippy::new_without_default, reason = "a tool is made on purpose")]
+    pub fn new() -> Self {
+        Self(ToolSpec {
+            name: "risky".into(),
+            description: "asks first".into(),
+            parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
+        })
+    }
+}
+
+impl Tool for Risky {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn run<'a>(&'a self, _: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let danger = Danger { key: "k".into(), reason: "it is risky".into() };
+            let question = Question::Approve { command: "rm -rf ./build".into(), danger };
+            let answer = context.frontend.ask(question, context.cancel).await;
+            Outcome::done(format!("{answer:?}"))
+        })
+    }
+}
