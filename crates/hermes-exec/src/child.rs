@@ -17,6 +17,7 @@ use tokio::io::Interest;
 use tokio::process::{Child, Command};
 
 use crate::group::Group;
+use crate::guardian;
 use crate::keeper;
 use crate::sandbox::Fence;
 use crate::stream::Stream;
@@ -53,6 +54,8 @@ pub(crate) enum Wiring {
     Output,
     /// One pipe out, one in.
     Both,
+    /// Two pipes out, one for complaints; nothing to read.
+    Apart,
     /// A terminal.
     Terminal,
 }
@@ -64,6 +67,8 @@ pub(crate) struct Running {
     group: Group,
     lifetime: Lifetime,
     pub(crate) output: Stream,
+    /// What it complains about, where that comes apart.
+    pub(crate) errors: Option<Stream>,
     pub(crate) input: Option<Stream>,
     ended: bool,
 }
@@ -80,7 +85,14 @@ impl Running {
 
     /// What it says and when it ends, to be waited for at the same time.
     pub(crate) fn parts(&mut self) -> (&Stream, Reaper<'_>) {
-        (&self.output, Reaper { child: &mut self.child, ended: &mut self.ended })
+        let (output, _, reaper) = self.parts_apart();
+        (output, reaper)
+    }
+
+    /// The same with what it complains about.
+    pub(crate) fn parts_apart(&mut self) -> (&Stream, Option<&Stream>, Reaper<'_>) {
+        let reaper = Reaper { child: &mut self.child, ended: &mut self.ended };
+        (&self.output, self.errors.as_ref(), reaper)
     }
 }
 
@@ -101,9 +113,13 @@ impl Reaper<'_> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.ended && self.lifetime == Lifetime::Bound {
+        if self.lifetime == Lifetime::Free {
+            return;
+        }
+        if !self.ended {
             self.group.kill();
         }
+        guardian::forget(self.group.pid());
     }
 }
 
@@ -115,7 +131,7 @@ fn exit_code(status: ExitStatus) -> i32 {
 
 impl Launch {
     pub(crate) async fn start(self) -> io::Result<Running> {
-        let Ends { ours_out, ours_in, stdin, stdout, stderr } = Ends::make(self.wiring)?;
+        let Ends { ours_out, ours_errors, ours_in, stdin, stdout, stderr } = Ends::make(self.wiring)?;
         #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
         let mut command = Command::new(&self.program);
         command
@@ -130,6 +146,9 @@ impl Launch {
         prepare(&mut command, self.lifetime, self.wiring, self.fence);
         let child = keeper::start(command).await?;
         let group = child.id().and_then(Group::led_by).ok_or_else(|| io::Error::other("it has no pid"))?;
+        if self.lifetime == Lifetime::Bound {
+            guardian::watch(group.pid());
+        }
         let interest = if self.wiring == Wiring::Terminal {
             Interest::READABLE | Interest::WRITABLE
         } else {
@@ -141,12 +160,14 @@ impl Launch {
             (_, Some(end)) => Some(Stream::new(end, Interest::WRITABLE)?),
             (_, None) => None,
         };
-        Ok(Running { child, group, lifetime: self.lifetime, output, input, ended: false })
+        let errors = ours_errors.map(|end| Stream::new(end, Interest::READABLE)).transpose()?;
+        Ok(Running { child, group, lifetime: self.lifetime, output, errors, input, ended: false })
     }
 }
 
 struct Ends {
     ours_out: OwnedFd,
+    ours_errors: Option<OwnedFd>,
     ours_in: Option<OwnedFd>,
     stdin: Stdio,
     stdout: Stdio,
@@ -159,13 +180,14 @@ impl Ends {
             let (ours, theirs) = open_terminal()?;
             return Ok(Self {
                 ours_out: ours,
+                ours_errors: None,
                 ours_in: None,
                 stdin: Stdio::from(theirs.try_clone()?),
                 stdout: Stdio::from(theirs.try_clone()?),
                 stderr: Stdio::from(theirs),
             });
         }
-        // Both outputs share one pipe, so they arrive in the order they were written.
+        // Where nothing is said to the contrary both outputs share one pipe, so they arrive in the order they were written.
         let (ours_out, theirs_out) = pipe_with(PipeFlags::CLOEXEC)?;
         let (ours_in, stdin) = if wiring == Wiring::Both {
             let (theirs_in, ours_in) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -173,8 +195,14 @@ impl Ends {
         } else {
             (None, Stdio::null())
         };
+        if wiring == Wiring::Apart {
+            let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+            let (stdout, stderr) = (Stdio::from(theirs_out), Stdio::from(theirs));
+            return Ok(Self { ours_out, ours_errors: Some(ours), ours_in, stdin, stdout, stderr });
+        }
         let stdout = Stdio::from(theirs_out.try_clone()?);
-        Ok(Self { ours_out, ours_in, stdin, stdout, stderr: Stdio::from(theirs_out) })
+        let stderr = Stdio::from(theirs_out);
+        Ok(Self { ours_out, ours_errors: None, ours_in, stdin, stdout, stderr })
     }
 }
 
@@ -197,11 +225,15 @@ fn prepare(command: &mut Command, lifetime: Lifetime, wiring: Wiring, fence: Opt
         if wiring == Wiring::Terminal {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin().as_fd())?;
         }
+        close_others();
+        if let Some(fence) = &fence {
+            fence.enter()?;
+        }
+        // Last: a change of who the child is would take the signal away again.
         if lifetime == Lifetime::Bound {
             bind_to(parent)?;
         }
-        close_others();
-        fence.as_ref().map_or(Ok(()), |fence| fence.enter())
+        Ok(())
     };
     // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
     #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]

@@ -47,8 +47,13 @@ impl Group {
     /// Ends every member: a request, a second's grace, then the kill. The leader must be reaped meanwhile, or it counts
     /// as alive.
     pub(crate) async fn end(self, clock: &dyn Clock) {
+        self.end_within(GRACE, clock).await;
+    }
+
+    /// The same with another grace.
+    pub(crate) async fn end_within(self, grace: Duration, clock: &dyn Clock) {
         self.terminate();
-        let end = clock.monotonic() + GRACE;
+        let end = clock.monotonic() + grace;
         let mut pause = FIRST_LOOK;
         while self.is_alive() && clock.monotonic() < end {
             clock.sleep(pause).await;

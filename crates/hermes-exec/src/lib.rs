@@ -8,9 +8,13 @@ mod background;
 mod blocked;
 mod capture;
 mod child;
+mod clip;
+mod credential;
 mod daytona;
 mod docker;
+mod elsewhere;
 mod group;
+mod guardian;
 mod keeper;
 mod local;
 mod modal;
@@ -19,6 +23,7 @@ mod remote;
 mod ring;
 mod run;
 mod sandbox;
+mod script;
 mod shell;
 mod singularity;
 mod snapshot;
@@ -29,14 +34,22 @@ mod variables;
 
 pub use background::{Background, InputError, Screen};
 pub use capture::Bounds;
+pub use clip::Clipped;
+pub use credential::{Credential, Credentials};
 pub use daytona::{Daytona, DaytonaAccount, DaytonaOptions};
-pub use docker::{Credential, Docker, DockerEngine, DockerOptions, Keep, Limits, Network, Root};
+pub use docker::{Docker, DockerEngine, DockerOptions, Keep, Limits, Network, Root};
+pub use elsewhere::{Backend, Elsewhere, Reachable};
 pub use hermes_guard::strip_ansi;
 pub use local::{Local, LocalHost, LocalOptions};
-pub use modal::modal;
+pub use modal::{Modal, ModalGateway, ModalOptions};
 pub use program::{Complaints, Program, ProgramEnd, Programs};
-pub use remote::{FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState};
-pub use sandbox::{Sandbox, SandboxMode, SandboxPlaces};
+pub use remote::{
+    Bearings, Distant, FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState, Room, Seat,
+    Survey,
+};
+pub use sandbox::{FenceReport, Reach, Refusal, Sandbox, SandboxMode, SandboxPlaces};
+pub use script::{Script, ScriptRun, Scripts};
+pub use shell::quote as shell_quote;
 pub use singularity::{
     Singularity, SingularityHost, SingularityHostOptions, SingularityOptions, scratch_folder,
 };

@@ -15,7 +15,7 @@ use crate::background::{Background, Screen};
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
 use crate::run::{Ending, Ran, Watch, run};
-use crate::sandbox::{Fence, Sandbox};
+use crate::sandbox::{Fence, FenceReport, Sandbox};
 use crate::shell::{Kind, Shell, quote};
 use crate::snapshot::{CallScript, Snapshot};
 use crate::variables::Variables;
@@ -118,6 +118,11 @@ impl Local {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether commands here are fenced in.
+    pub fn is_fenced(&self) -> bool {
+        self.host.options.sandbox.is_active()
+    }
+
     fn move_to(&self, directory: PathBuf) {
         *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = directory;
     }
@@ -130,27 +135,46 @@ impl Local {
         forked.await.as_ref()
     }
 
-    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+    /// Runs a command and says what its fence had to do with how it went.
+    pub async fn run_fenced(
+        &self,
+        command: Command<'_>,
+        cancel: &Cancel,
+    ) -> Result<(Finished, FenceReport), RunError> {
+        self.execute(command, Side::Inside, cancel).await
+    }
+
+    /// Runs a command without a fence, because somebody agreed to it.
+    pub async fn run_outside(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+        self.execute(command, Side::Outside, cancel).await.map(|(finished, _)| finished)
+    }
+
+    async fn execute(
+        &self,
+        command: Command<'_>,
+        side: Side,
+        cancel: &Cancel,
+    ) -> Result<(Finished, FenceReport), RunError> {
         let Command { shell: text, directory, stdin, limit } = command;
-        let prepared = self.prepare(text, directory, Use::Call).await?;
+        let prepared = self.prepare(text, directory, Use::Call, side).await?;
         let wiring = if stdin.is_some() { Wiring::Both } else { Wiring::Output };
         let launch = prepared.launch(Lifetime::Bound, wiring);
         let watch = Watch { limit, clock: &*self.host.clock, cancel, bounds: self.host.options.bounds };
         let Ran { mut output, ending } = run(launch, stdin, watch).await.map_err(unavailable)?;
         let (before, after) = prepared.script.mark();
+        let mut last = self.directory();
         if let Some(found) = output.take_mark(&before, &after) {
             prepared.script.keep();
             let found = PathBuf::from(found);
+            last.clone_from(&found);
             // A folder named for one call is for that call only.
             if directory.is_none() && found.is_absolute() && found.is_dir() {
                 self.move_to(found);
             }
         }
-        let mut finished = finish(output.text(), ending, limit);
-        if let Some(note) = prepared.fence.as_ref().and_then(|fence| fence.explain(&finished)) {
-            finished.output.push_str(&note);
-        }
-        Ok(finished)
+        let finished = finish(output.text(), ending, limit);
+        let report = prepared.fence.as_ref().map(|fence| fence.report(&finished, &last));
+        Ok((finished, report.unwrap_or_default()))
     }
 
     /// Starts something that runs on beside the conversation. `owner` ends the listening, not the process.
@@ -161,7 +185,7 @@ impl Local {
         screen: Screen,
         owner: &Cancel,
     ) -> Result<Background, RunError> {
-        let prepared = self.prepare(command, directory, Use::Background).await?;
+        let prepared = self.prepare(command, directory, Use::Background, Side::Inside).await?;
         let clock = Arc::clone(&self.host.clock);
         if screen == Screen::Terminal {
             match prepared.launch(Lifetime::Free, Wiring::Terminal).start().await {
@@ -178,6 +202,7 @@ impl Local {
         text: &str,
         directory: Option<&Path>,
         purpose: Use,
+        side: Side,
     ) -> Result<Prepared, RunError> {
         let shell = self.host.shell()?.clone();
         let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
@@ -194,7 +219,10 @@ impl Local {
         if purpose == Use::Background {
             variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));
         }
-        let fence = self.host.fence(&directory)?;
+        let fence = match side {
+            Side::Inside => self.host.fence(&directory)?,
+            Side::Outside => None,
+        };
         Ok(Prepared { shell, flag, variables, directory, script, fence })
     }
 }
@@ -205,8 +233,21 @@ impl Environment for Local {
         command: Command<'a>,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(command, cancel))
+        Box::pin(async move {
+            let (mut finished, report) = self.run_fenced(command, cancel).await?;
+            if let Some(note) = report.note() {
+                finished.output.push_str(&note);
+            }
+            Ok(finished)
+        })
     }
+}
+
+/// On which side of the fence a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Inside,
+    Outside,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,6 +41,6 @@ fn is_program(file: &Path) -> bool {
 }
 
 /// A word a shell reads as exactly this text.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use crate::capture::Bounds;
 use crate::remote::{
     Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
-    RemoteShell, find_program, fnv, lock_unless,
+    RemoteShell, Site, find_program, fnv, lock_unless,
 };
 use crate::variables::Variables;
 
@@ -94,13 +94,7 @@ impl SshHost {
 
     /// The task's place over there; who asks for the same task gets the same one as long as anybody holds it.
     pub fn open(self: &Arc<Self>, task: &str) -> Arc<Ssh> {
-        self.tasks.get_or_make(task, || {
-            let start = self.options.directory.as_deref().unwrap_or("~");
-            Ssh {
-                host: Arc::clone(self),
-                shell: RemoteShell::new(start, &self.options.exports, self.options.bounds),
-            }
-        })
+        self.tasks.get_or_make(task, || Ssh { host: Arc::clone(self), shell: self.new_shell() })
     }
 
     /// Removes what the tasks' shells left over there and ends the connection.
@@ -179,15 +173,26 @@ impl Ssh {
 
     /// Removes what the task's shell left over there. The connection stays for other tasks.
     pub async fn close(&self) {
-        if *self.host.connected.lock().await == Connected::Yes {
-            self.shell.clean(&self.host.reach()).await;
+        self.host.clean(&self.shell).await;
+    }
+}
+
+impl SshHost {
+    async fn clean(&self, shell: &RemoteShell) {
+        if *self.connected.lock().await == Connected::Yes {
+            shell.clean(&self.reach(), &self.options.host).await;
         }
     }
 
-    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+    async fn execute(
+        &self,
+        shell: &RemoteShell,
+        command: Command<'_>,
+        cancel: &Cancel,
+    ) -> Result<Finished, RunError> {
         let mut again = true;
         loop {
-            match self.host.connect(cancel).await {
+            match self.connect(cancel).await {
                 Ok(()) => {}
                 Err(CliError::Interrupted) => {
                     return Ok(Finished { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
@@ -198,27 +203,27 @@ impl Ssh {
                 }
                 Err(error) => return Err(RunError::Unavailable(format!("SSH connection failed: {error}"))),
             }
-            match self.shell.call(&self.host.reach(), command, cancel).await? {
+            match shell.call(&self.reach(), &self.options.host, command, cancel).await? {
                 Called::Finished(finished) => return Ok(finished),
                 // The connection was gone before the command was sent; it may be sent again.
-                Called::NeverBegan { code: NO_CONNECTION, .. } if again && !self.host.stands().await => {
-                    self.host.lost().await;
+                Called::NeverBegan { code: NO_CONNECTION, .. } if again && !self.stands().await => {
+                    self.lost().await;
                     again = false;
                 }
                 Called::NeverBegan { code: NO_CONNECTION, said } => {
-                    self.host.lost().await;
+                    self.lost().await;
                     return Err(RunError::Unavailable(format!("SSH connection failed: {said}")));
                 }
                 Called::NeverBegan { said, code } => {
                     let text = format!(
                         "no bash could be started on {} (exit code {code}): {said}",
-                        self.host.options.host
+                        self.options.host
                     );
                     return Err(RunError::Unavailable(text));
                 }
                 Called::Unfinished { mut output, code } => {
-                    if code == NO_CONNECTION && !self.host.stands().await {
-                        self.host.lost().await;
+                    if code == NO_CONNECTION && !self.stands().await {
+                        self.lost().await;
                         output.push_str(
                             "\n[The SSH connection was lost while the command was running. It may have gone on or \
                              stopped; look before you repeat it. The next command connects anew.]",
@@ -237,7 +242,35 @@ impl Environment for Ssh {
         command: Command<'a>,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(command, cancel))
+        Box::pin(self.host.execute(&self.shell, command, cancel))
+    }
+}
+
+impl Site for SshHost {
+    fn new_shell(&self) -> RemoteShell {
+        let start = self.options.directory.as_deref().unwrap_or("~");
+        RemoteShell::new(start, &self.options.exports, self.options.bounds)
+    }
+
+    fn run_in<'a>(
+        &'a self,
+        shell: &'a RemoteShell,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(self.execute(shell, command, cancel))
+    }
+
+    fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
+        Box::pin(self.clean(shell))
+    }
+
+    fn current(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(Some(self.options.host.clone())))
+    }
+
+    fn end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.close())
     }
 }
 

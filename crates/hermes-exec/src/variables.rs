@@ -9,6 +9,40 @@ const FORCE: &str = "_HERMES_FORCE_";
 const USUAL_PATH: &str =
     "/opt/homebrew/bin:/opt/homebrew/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// What a script's variables are called: so, or beginning so.
+const SCRIPT_NAMES: &[&str] = &["HERMES_HOME", "HERMES_PROFILE", "HERMES_CONFIG", "HERMES_ENV"];
+const SCRIPT_PREFIXES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "LC_",
+    "TERM",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "SHELL",
+    "LOGNAME",
+    "XDG_",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "CONDA",
+];
+/// A name with one of these in it may hold a secret.
+const SECRET_WORDS: &[&str] = &[
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "CREDENTIAL",
+    "PASSWD",
+    "AUTH",
+    "DSN",
+    "WEBHOOK",
+    "CREDS",
+    "BEARER",
+];
+
 /// Variables for children, without Hermes' own secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
@@ -38,6 +72,23 @@ impl Variables {
             }
         }
         kept.extend(forced);
+        complete_path(&mut kept);
+        Self(kept)
+    }
+
+    /// Takes what a script may know: names on a short list, none that speaks of a secret, and those in `passed`.
+    pub fn for_scripts<'a>(base: impl IntoIterator<Item = (&'a str, &'a str)>, passed: &[String]) -> Self {
+        let fits = |name: &str| {
+            passed.iter().any(|known| known == name)
+                || !speaks_of_secrets(name)
+                    && (SCRIPT_NAMES.contains(&name)
+                        || SCRIPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+        };
+        let kept = base.into_iter().filter(|(name, value)| {
+            !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0') && fits(name)
+        });
+        let mut kept: BTreeMap<String, String> =
+            kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         complete_path(&mut kept);
         Self(kept)
     }
@@ -78,6 +129,11 @@ impl std::fmt::Debug for Variables {
     }
 }
 
+fn speaks_of_secrets(name: &str) -> bool {
+    let name = name.to_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
 fn complete_path(variables: &mut BTreeMap<String, String>) {
     let path = variables.entry("PATH".to_owned()).or_default();
     if path.split(':').any(|folder| folder == "/usr/bin") {
@@ -113,6 +169,27 @@ mod tests {
         check(&[("_HERMES_FORCE_HF_TOKEN", "t"), ("HF_TOKEN", "u")], &[], "HF_TOKEN", Some("t"));
         check(&[("_HERMES_FORCE_HF_TOKEN", "t")], &[], "_HERMES_FORCE_HF_TOKEN", None);
         check(&[("BAD\0NAME", "t"), ("GOOD", "a\0b")], &[], "GOOD", None);
+    }
+
+    #[test]
+    fn a_script_gets_what_is_on_its_list_and_no_more() {
+        for (name, passes) in [
+            ("HOME", true),
+            ("LC_ALL", true),
+            ("PATHEXT", true),
+            ("VIRTUAL_ENV", true),
+            ("HERMES_HOME", true),
+            ("HERMES_TIMEZONE", false),
+            ("MONKEY_PATH", false),
+            ("XDG_API_KEY", false),
+            ("TERM_token", false),
+            ("AWS_PROFILE", false),
+            ("SECRET_PASSED", true),
+            ("OPENAI_API_KEY", false),
+        ] {
+            let variables = Variables::for_scripts([(name, "v")], &["SECRET_PASSED".to_owned()]);
+            assert_eq!(variables.get(name), passes.then_some("v"), "{name}");
+        }
     }
 
     #[test]

@@ -5,10 +5,14 @@ mod all {
     pub(crate) mod support;
 
     mod background;
+    mod builds;
     mod daytona;
     mod docker;
     mod ending;
+    mod escape;
     mod files;
+    mod http;
+    mod modal;
     mod output;
     mod program;
     mod remote;

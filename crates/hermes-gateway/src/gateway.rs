@@ -1,6 +1,7 @@
 //! The gateway: what its parts share, and how it begins and ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hermes_agent::Calendar;
 use hermes_store::{Error, Store};
@@ -37,6 +38,8 @@ pub struct Inner {
     pub(crate) tasks: Tasks,
     /// Ended first: turns stop where they are and are taken up at the next start.
     pub(crate) turns: Tasks,
+    /// What comes in is kept for the next process.
+    draining: AtomicBool,
 }
 
 impl std::ops::Deref for Gateway {
@@ -66,6 +69,7 @@ impl Gateway {
                 holder: HolderId::generate(),
                 tasks: Tasks::new(cancel),
                 turns: Tasks::new(cancel),
+                draining: AtomicBool::new(false),
                 store,
                 clock,
                 calendar,
@@ -114,6 +118,15 @@ impl Gateway {
     /// Turns that are running or about to.
     pub fn active(&self) -> usize {
         self.desk.len()
+    }
+
+    /// From now on no turn begins: what comes in is taken and waits for the next process.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// Ends everything. Turns that run are left as a killed process would leave them: the next start takes them up.

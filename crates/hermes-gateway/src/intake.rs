@@ -80,6 +80,9 @@ impl Gateway {
     pub(crate) fn hand_over(&self, row: Waiting) {
         let key = row.conversation.clone();
         let Some(busy) = self.desk.busy(&key) else {
+            if self.is_draining() {
+                return;
+            }
             if self.desk.arrive(&key) == Arrival::StartWorker {
                 self.start_worker(key);
             }

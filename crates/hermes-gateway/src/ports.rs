@@ -1,15 +1,21 @@
 //! What the gateway asks of the program around it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hermes_agent::Agent;
-use hermes_types::{BoxFuture, Envelope};
+use hermes_types::{BoxFuture, Envelope, TaskId};
 use serde_json::Value;
 
 /// Who runs the turns. Asked before each, because the configuration may have changed since the last.
 pub trait Agents: Send + Sync {
     /// The agent, or why there is none, in words for the user.
     fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String>;
+
+    /// Puts the tools of a piece of work into a folder.
+    fn place(&self, task: &TaskId, folder: &Path) {
+        let _ = (task, folder);
+    }
 }
 
 /// What a turn needs of its agent.
@@ -24,8 +30,6 @@ pub struct Wish<'a> {
     pub model: Option<&'a str>,
     pub provider: Option<&'a str>,
     pub base_url: Option<&'a str>,
-    /// Where the tools start.
-    pub folder: Option<&'a std::path::Path>,
 }
 
 /// Commands that are not about one conversation, and what else the program knows.

@@ -21,6 +21,7 @@ pub struct App {
     inner: Arc<Inner>,
 }
 
+#[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Inner {
     pub(crate) gateway: Gateway,
     pub(crate) settings: ServerSettings,
@@ -72,6 +73,9 @@ impl App {
 
     /// A place among the turns that may run at once.
     pub(crate) fn room(&self) -> Result<tokio::sync::OwnedSemaphorePermit, ApiError> {
+        if self.gateway.is_draining() {
+            return Err(ApiError::draining());
+        }
         self.turns.clone().try_acquire_owned().map_err(|_| ApiError::busy())
     }
 
@@ -80,6 +84,11 @@ impl App {
         self.lock()
             .insert(session.to_owned())
             .then(|| Occupied { app: self.clone(), session: session.to_owned() })
+    }
+
+    /// Turns that are running.
+    pub fn running(&self) -> usize {
+        self.settings.most_turns - self.turns.available_permits()
     }
 
     pub(crate) fn seconds(&self) -> u64 {

@@ -69,6 +69,14 @@ impl ApiError {
         }
     }
 
+    pub(crate) fn draining() -> Self {
+        let message = "The gateway is about to restart and takes no new turns";
+        Self {
+            retry_after: Some(5),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "gateway_draining", message)
+        }
+    }
+
     fn kind(&self) -> &'static str {
         if self.status.is_server_error() { "server_error" } else { "invalid_request_error" }
     }

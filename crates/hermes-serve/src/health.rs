@@ -17,13 +17,13 @@ pub(crate) async fn detailed(State(app): State<App>) -> Result<Json<Value>, ApiE
     let now = gateway.clock.now();
     let (inbox, outbox) = (gateway.store.inbox_depth().await?, gateway.store.outbox_depth().await?);
     let age = |oldest: Option<hermes_types::Timestamp>| oldest.map(|oldest| now.since(oldest).as_secs());
-    let active = gateway.active() + app.settings.most_turns - app.turns.available_permits();
+    let active = gateway.active() + app.running();
     Ok(Json(json!({
         "status": "ok",
         "readiness": {"status": "ready", "checks": {"state_db": "ok", "config": "ok", "gateway": "ok"}},
         "platform": "hermes-agent",
         "version": app.version,
-        "gateway_state": "running",
+        "gateway_state": if gateway.is_draining() { "draining" } else { "running" },
         "platforms": gateway.platforms(),
         "active_agents": active,
         "gateway_busy": active > 0,

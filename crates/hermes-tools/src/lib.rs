@@ -7,6 +7,7 @@ mod answer;
 mod argument;
 mod checkpoint;
 mod clarify;
+mod code;
 mod delegate;
 mod file;
 mod folders;
@@ -27,12 +28,13 @@ pub use checkpoint::{
     Checkpoint, CheckpointDiff, CheckpointError, Checkpoints, Counts, Restored, is_destructive,
 };
 pub use clarify::Clarify;
+pub use code::{CodeMode, CodeOptions, ExecuteCode, ToolChoice};
 pub use delegate::Delegate;
 pub use file::{FileGuard, FileOptions, FileState, Files, Gutter, Lint, Linter, Secrets};
 pub use folders::Folders;
 pub use memory::MemoryTool;
 pub use patch::Patch;
-pub use process::{Process, Processes};
+pub use process::{Announcements, Notice, NoticeKind, Process, Processes, Watch};
 pub use read_file::ReadFile;
 pub use registry::{
     Availability, Check, Registry, Resolved, Selected, Selection, ToolListing, ToolsetListing, coerce,
@@ -41,6 +43,7 @@ pub use registry::{
 pub use search_files::SearchFiles;
 pub use session_search::{LocalTime, SessionSearch};
 pub use terminal::approval::{ApprovalMode, Approvals, Yolo};
-pub use terminal::{Shells, Terminal, TerminalOptions};
+pub use terminal::scan::{ScanFailure, Scanner};
+pub use terminal::{RoomOptions, Shells, Tenancy, Terminal, TerminalOptions};
 pub use todo::Todo;
 pub use write_file::WriteFile;

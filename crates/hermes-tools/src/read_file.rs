@@ -2,8 +2,6 @@
 //!
 //! Holds the order of its guards and the shape of its answer. A page the model already has before it is not sent again.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use hermes_text::head;
@@ -14,16 +12,15 @@ use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, number, spec, text};
-use crate::file::state::{Known, Page, Repeatable, Stamp};
-use crate::file::{Files, Gutter, real_path};
+use crate::file::disk::{Disk, Kind, Seen};
+use crate::file::state::{Known, Page, Repeatable};
+use crate::file::{Files, Gutter};
 use crate::off_thread::off_thread;
 use crate::similar_files::similar_files;
 
 const DEFAULT_LINES: usize = 500;
 const MOST_LINES: usize = 2000;
 const MOST_LINE_CHARS: usize = 2000;
-/// A file larger than this is not read whole into memory.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
 const LARGE_BYTES: u64 = 512_000;
 const LARGE_PAGE: usize = 200;
 /// What is looked at to tell text from other bytes.
@@ -54,10 +51,14 @@ impl Tool for ReadFile {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
+            let disk = match self.files.disk(call, context.cancel).await {
+                Ok(disk) => disk,
+                Err(outcome) => return outcome,
+            };
             let (files, call) = (self.files.clone(), call.clone());
-            off_thread("read_file", move || read(&files, &call)).await.unwrap_or_else(|failed| failed)
+            off_thread("read_file", move || read(&files, &*disk, &call)).await.unwrap_or_else(|failed| failed)
         })
     }
 
@@ -75,18 +76,22 @@ impl Tool for ReadFile {
     }
 }
 
-fn read(files: &Files, call: &Call) -> Outcome {
+fn read(files: &Files, disk: &dyn Disk, call: &Call) -> Outcome {
     let Some(given) = text(&call.arguments, "path") else { return missing("read_file", "path") };
-    let path = files.resolve(call, given);
-    if let Some(refusal) = files.guard.refuse(&path) {
+    let path = disk.resolve(given);
+    let seen = match disk.look(&path) {
+        Ok(seen) => seen,
+        Err(error) => return Outcome::failed(format!("cannot read {given}: {error}")),
+    };
+    if let Some(refusal) = disk.refuse(&path, &seen) {
         return Outcome::failed(refusal.to_string());
     }
     let page = Page {
-        path: real_path(&path),
+        path: seen.real.clone(),
         offset: number(&call.arguments, "offset", 1, 1..=usize::MAX),
         limit: number(&call.arguments, "limit", DEFAULT_LINES, 1..=MOST_LINES),
     };
-    match files.state.ask_again(&call.task, &page) {
+    match files.state.ask_again(&call.task, &page, seen.stamp) {
         Known::New => {}
         Known::Unchanged(1) => {
             return answer::done(&json!({
@@ -99,19 +104,18 @@ fn read(files: &Files, call: &Call) -> Outcome {
     if count > 3 {
         return blocked(given, count);
     }
-    let stamp = Stamp::of(&page.path);
-    let (content, size) = match load(given, &page.path) {
+    let content = match load(disk, given, &seen) {
         Ok(loaded) => loaded,
         Err(outcome) => return outcome,
     };
-    let mut result = show(files, &content, size, &page);
+    let mut result = show(files, &content, seen.size, &page);
     if count == 3
         && let Some(object) = result.as_object_mut()
     {
         let warning = "This is the third time in a row you read these lines. Use what you have.";
         object.insert("_warning".to_owned(), json!(warning));
     }
-    files.state.was_read(&call.task, page, stamp);
+    files.state.was_read(&call.task, page, seen.stamp);
     answer::done(&result)
 }
 
@@ -123,37 +127,32 @@ fn blocked(given: &str, count: u32) -> Outcome {
     }))
 }
 
-fn load(given: &str, path: &Path) -> Result<(String, u64), Outcome> {
-    let unreadable = |error: std::io::Error| Outcome::failed(format!("cannot read {given}: {error}"));
-    let meta = match fs::metadata(path) {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_found(given, path)),
-        Err(error) => return Err(unreadable(error)),
-    };
-    if meta.is_dir() {
-        let words = format!("{given} is a folder; use search_files with target files to list it");
-        return Err(Outcome::failed(words));
+fn load(disk: &dyn Disk, given: &str, seen: &Seen) -> Result<String, Outcome> {
+    match seen.kind {
+        Kind::File => {}
+        Kind::Missing => return Err(not_found(disk, given, &seen.real)),
+        Kind::Folder => {
+            let words = format!("{given} is a folder; use search_files with target files to list it");
+            return Err(Outcome::failed(words));
+        }
+        Kind::Other => return Err(Outcome::failed(format!("{given} is not a regular file"))),
     }
-    if !meta.is_file() {
-        return Err(Outcome::failed(format!("{given} is not a regular file")));
-    }
-    if meta.len() > MOST_BYTES {
-        let size = meta.len();
+    let (size, most) = (seen.size, disk.most_bytes());
+    if size > most {
         let words = format!("{given} has {size} bytes, too many to read; search it with search_files");
         return Err(Outcome::failed(words));
     }
-    let mut bytes = Vec::new();
-    // The file may grow while it is read.
-    let file = fs::File::open(path).map_err(unreadable)?;
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+    let bytes = disk
+        .read(&seen.real, most)
+        .map_err(|error| Outcome::failed(format!("cannot read {given}: {error}")))?;
     if looks_binary(&bytes) {
         return Err(answer::failed(&json!({
-            "content": "", "total_lines": 0, "file_size": meta.len(), "truncated": false, "is_binary": true,
+            "content": "", "total_lines": 0, "file_size": size, "truncated": false, "is_binary": true,
             "is_image": false, "error": format!("Binary file: {given} is not a text file; use the terminal for it"),
         })));
     }
     let text = String::from_utf8_lossy(&bytes);
-    Ok((text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned(), meta.len()))
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
 fn looks_binary(bytes: &[u8]) -> bool {
@@ -163,9 +162,9 @@ fn looks_binary(bytes: &[u8]) -> bool {
     odd * 10 > sample.chars().count() * 3
 }
 
-fn not_found(given: &str, path: &Path) -> Outcome {
+fn not_found(disk: &dyn Disk, given: &str, path: &Path) -> Outcome {
     let mut result = json!({"error": format!("File not found: {given}")});
-    let similar = similar_files(path);
+    let similar = similar_files(disk, path);
     if !similar.is_empty()
         && let Some(object) = result.as_object_mut()
     {

@@ -1,23 +1,20 @@
 //! Names in the same folder that a model may have meant.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
+use crate::file::disk::Disk;
 use crate::file::extension::extension;
 
 const MOST: usize = 5;
 const MOST_ENTRIES: usize = 50;
 
 /// The likeliest names beside a path that does not exist, best first.
-pub(crate) fn similar_files(path: &Path) -> Vec<String> {
+pub(crate) fn similar_files(disk: &dyn Disk, path: &Path) -> Vec<String> {
     let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
     let Some(folder) = path.parent() else { return Vec::new() };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    names.truncate(MOST_ENTRIES);
-    let mut scored: Vec<(u32, String)> = names
+    let mut scored: Vec<(u32, String)> = disk
+        .names(folder, MOST_ENTRIES)
         .into_iter()
         .map(|name| (score(&wanted, &name.to_lowercase()), name))
         .filter(|(score, _)| *score > 0)

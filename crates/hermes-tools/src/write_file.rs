@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, spec, text};
+use crate::file::disk::{Disk, Kind, stamp};
 use crate::file::lint::syntax_error;
-use crate::file::store::{self, Form};
-use crate::file::{BURIES_SECRET, Files, real_path};
+use crate::file::store::Form;
+use crate::file::{BURIES_SECRET, Files};
 use crate::off_thread::off_thread;
 use crate::read_file::UNCHANGED;
 
@@ -35,10 +36,16 @@ impl Tool for WriteFile {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
+            let disk = match self.files.disk(call, context.cancel).await {
+                Ok(disk) => disk,
+                Err(outcome) => return outcome,
+            };
             let (files, call) = (self.files.clone(), call.clone());
-            off_thread("write_file", move || write(&files, &call)).await.unwrap_or_else(|failed| failed)
+            off_thread("write_file", move || write(&files, &*disk, &call))
+                .await
+                .unwrap_or_else(|failed| failed)
         })
     }
 
@@ -58,7 +65,7 @@ pub(crate) fn path_manner(arguments: &Map<String, Value>) -> Manner {
     Manner { beside, path, ..Manner::default() }
 }
 
-fn write(files: &Files, call: &Call) -> Outcome {
+fn write(files: &Files, disk: &dyn Disk, call: &Call) -> Outcome {
     let Some(given) = text(&call.arguments, "path") else { return missing("write_file", "path") };
     let content = match call.arguments.get("content") {
         Some(Value::String(content)) => content,
@@ -69,8 +76,12 @@ fn write(files: &Files, call: &Call) -> Outcome {
         }
         None => return missing("write_file", "content"),
     };
-    let path = files.resolve(call, given);
-    if let Some(reason) = files.refuse_write(given, &path) {
+    let path = disk.resolve(given);
+    let seen = match disk.look(&path) {
+        Ok(seen) => seen,
+        Err(error) => return unwritten(&format!("Failed to write {given}: {error}; nothing was changed")),
+    };
+    if let Some(reason) = disk.refuse_write(given, &path, &seen) {
         return unwritten(&reason);
     }
     if is_display_text(content) {
@@ -78,22 +89,23 @@ fn write(files: &Files, call: &Call) -> Outcome {
             "content is what read_file shows, not the file's text: write it without line numbers and notes",
         );
     }
-    let real = real_path(&path);
+    let real = seen.real;
     files.state.exclusively(std::slice::from_ref(&real), || {
-        if let Some(error) = breaks_syntax(&real, content) {
+        let old = if seen.kind == Kind::File { disk.read(&real, disk.most_bytes()).ok() } else { None };
+        let before = old.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+        if let Some(error) = breaks_syntax(&real, before, content) {
             return unwritten(&format!("{given} was not written: {error}"));
         }
-        if store::read_text(&real).is_ok_and(|(before, _)| files.buries_secret(&before, content)) {
+        if before.is_some_and(|before| files.buries_secret(before, content)) {
             return unwritten(&format!("{given} was not written: {BURIES_SECRET}"));
         }
-        let warning = files.state.staleness(&call.task, &real);
-        files.checkpoint(call, &real);
-        let text = Form::of_file(&real).dress(content);
-        let written = store::make_parents(&real).and_then(|()| store::replace(&real, &text));
-        if let Err(error) = written {
+        let warning = files.state.staleness(&call.task, &real, stamp(disk, &real));
+        files.checkpoint(call, disk, &real);
+        let text = old.as_deref().map(Form::of).unwrap_or_default().dress(content);
+        if let Err(error) = disk.replace(&real, &text) {
             return unwritten(&format!("Failed to write {given}: {error}; nothing was changed"));
         }
-        files.state.was_written(&call.task, &real);
+        files.state.was_written(&call.task, &real, stamp(disk, &real));
         let mut result = json!({"bytes_written": text.len(), "dirs_created": true});
         if let (Some(warning), Some(object)) = (warning, result.as_object_mut()) {
             object.insert("_warning".to_owned(), json!(warning));
@@ -108,9 +120,9 @@ fn unwritten(error: &str) -> Outcome {
 
 /// Why the content would turn a sound file into one that cannot be read. A file that was never strict (JSON with
 /// comments) may stay so.
-fn breaks_syntax(path: &Path, content: &str) -> Option<String> {
+fn breaks_syntax(path: &Path, before: Option<&str>, content: &str) -> Option<String> {
     let error = syntax_error(path, content)?;
-    let lax = std::fs::read_to_string(path).is_ok_and(|old| syntax_error(path, &old).is_some());
+    let lax = before.is_some_and(|old| syntax_error(path, old).is_some());
     (!lax).then_some(error)
 }
 

@@ -4,16 +4,22 @@
 mod all {
     pub(crate) mod support;
 
+    mod approval;
     mod checkpoint;
     mod clarify;
+    mod code;
     mod delegate;
+    mod elsewhere;
+    mod endurance;
     mod memory;
     mod patch;
     mod read_file;
     mod registry;
+    mod sandbox;
     mod search_files;
     mod session_search;
     mod terminal;
     mod todo;
+    mod watching;
     mod write_file;
 }

@@ -50,6 +50,16 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Be there always: chats, the API server, scheduled jobs
+    Gateway {
+        #[command(subcommand)]
+        command: Option<GatewayCommand>,
+    },
+    /// Who may talk to the agent from chats
+    Pairing {
+        #[command(subcommand)]
+        command: PairingCommand,
+    },
     /// Check, copy and repair the database
     Db {
         #[command(subcommand)]
@@ -239,6 +249,50 @@ pub(crate) enum SessionsCommand {
     },
     /// Totals
     Stats,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GatewayCommand {
+    /// Run in the foreground
+    Run {
+        /// Print what happens
+        #[arg(short, long)]
+        verbose: bool,
+        /// Take the place of a gateway that is running
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Whether it runs, how it is, and what waits
+    Status {
+        /// With the last lines of the log
+        #[arg(long)]
+        deep: bool,
+        /// The service of the system instead of the user's
+        #[arg(long)]
+        system: bool,
+    },
+    /// End the gateway that is running
+    Stop,
+    /// Let running turns end, take no new ones, then stop
+    Drain,
+}
+
+impl Default for GatewayCommand {
+    fn default() -> Self {
+        Self::Run { verbose: false, replace: false }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PairingCommand {
+    /// Who waits and who was let in
+    List,
+    /// Let somebody in by their code
+    Approve { platform: String, code: String },
+    /// Shut somebody out again
+    Revoke { platform: String, user_id: String },
+    /// Forget everybody who waits
+    ClearPending,
 }
 
 #[derive(Debug, Subcommand)]

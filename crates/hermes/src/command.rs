@@ -3,7 +3,9 @@
 pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod database;
+pub(crate) mod gateway;
 pub(crate) mod insights;
 pub(crate) mod model;
+pub(crate) mod pairing;
 pub(crate) mod prompt_size;
 pub(crate) mod sessions;

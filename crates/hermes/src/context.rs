@@ -36,8 +36,13 @@ impl Context {
         }
         let masked = SecuritySettings::resolve(&config, &self.env).redact_secrets;
         log::start(&self.home.join("logs"), if masked { log::Secrets::Mask } else { log::Secrets::Show });
-        choose_zone(precedence::timezone(&config, &self.env));
+        self.choose_zone(&config);
         config
+    }
+
+    /// Takes the time zone of a configuration.
+    pub(crate) fn choose_zone(&self, config: &Config) {
+        choose_zone(precedence::timezone(config, &self.env));
     }
 
     /// Opens the database; in a home nobody can write to, only for reading.

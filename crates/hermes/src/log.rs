@@ -1,7 +1,7 @@
-//! `logs/errors.log`: what went wrong without stopping anything.
+//! `logs/errors.log`: what went wrong without stopping anything; `logs/gateway.log`: what the gateway does.
 //!
-//! Warnings and errors of all crates, one line each, without secrets, in a file that never grows beyond its bound. A
-//! home that cannot be written to goes without a log.
+//! Events of all crates, one line each, without secrets, in files that never grow beyond their bounds. A home that
+//! cannot be written to goes without a log.
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
@@ -16,9 +16,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::context::{local_time, now};
+use crate::output::Output;
 
-const MOST_BYTES: u64 = 2 * 1024 * 1024;
-const BACKUPS: u32 = 2;
+const MEGABYTE: u64 = 1024 * 1024;
 
 /// Whether secrets are taken out; decided once, at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,30 +28,65 @@ pub(crate) enum Secrets {
 }
 
 struct Log {
-    path: PathBuf,
     secrets: Secrets,
-    /// Opened with the first line.
-    file: Mutex<Option<File>>,
+    errors: Rolling,
+    /// Everything worth knowing, in a process that runs for months.
+    all: Option<Rolling>,
+    /// Whether it is also printed, for whoever watches.
+    echo: Echo,
+}
+
+/// Whether what is logged is also printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Echo {
+    Nothing,
+    Everything,
 }
 
 /// Starts writing to the log of this process.
 pub(crate) fn start(folder: &Path, secrets: Secrets) {
-    let log = Log { path: folder.join("errors.log"), secrets, file: Mutex::default() };
+    set(Log { secrets, errors: errors(folder), all: None, echo: Echo::Nothing });
+}
+
+/// The same for the gateway, which tells more.
+pub(crate) fn start_gateway(folder: &Path, secrets: Secrets, echo: Echo) {
+    let all = Rolling::new(folder.join("gateway.log"), 5 * MEGABYTE, 3);
+    set(Log { secrets, errors: errors(folder), all: Some(all), echo });
+}
+
+fn set(log: Log) {
     // A second call changes nothing: one log per process.
     let _ = tracing::subscriber::set_global_default(log);
 }
 
-impl Log {
+fn errors(folder: &Path) -> Rolling {
+    Rolling::new(folder.join("errors.log"), 2 * MEGABYTE, 2)
+}
+
+/// A file that begins anew when it is full.
+struct Rolling {
+    path: PathBuf,
+    most: u64,
+    backups: u32,
+    /// Opened with the first line.
+    file: Mutex<Option<File>>,
+}
+
+impl Rolling {
+    fn new(path: PathBuf, most: u64, backups: u32) -> Self {
+        Self { path, most, backups, file: Mutex::default() }
+    }
+
     fn write(&self, line: &str) {
         let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let too_long =
-            slot.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|found| found.len() > MOST_BYTES);
+            slot.as_ref().and_then(|file| file.metadata().ok()).is_some_and(|found| found.len() > self.most);
         if too_long {
             *slot = None;
             self.rotate();
         }
         if slot.is_none() {
-            if fs::metadata(&self.path).is_ok_and(|found| found.len() > MOST_BYTES) {
+            if fs::metadata(&self.path).is_ok_and(|found| found.len() > self.most) {
                 self.rotate();
             }
             *slot = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path).ok();
@@ -64,7 +99,7 @@ impl Log {
 
     fn rotate(&self) {
         let numbered = |number: u32| self.path.with_added_extension(number.to_string());
-        for number in (1..BACKUPS).rev() {
+        for number in (1..self.backups).rev() {
             let _ = fs::rename(numbered(number), numbered(number + 1));
         }
         let _ = fs::rename(&self.path, numbered(1));
@@ -73,7 +108,8 @@ impl Log {
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+        let lowest = if self.all.is_some() { Level::INFO } else { Level::WARN };
+        *metadata.level() <= lowest && metadata.is_event()
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -95,7 +131,16 @@ impl Subscriber for Log {
             Secrets::Show => text,
         };
         let time = local_time(now()).to_string().replace('T', " ");
-        self.write(&format!("{time} {} {}: {text}\n", metadata.level(), metadata.target()));
+        let line = format!("{time} {} {}: {text}\n", metadata.level(), metadata.target());
+        if *metadata.level() <= Level::WARN {
+            self.errors.write(&line);
+        }
+        if let Some(all) = &self.all {
+            all.write(&line);
+        }
+        if self.echo == Echo::Everything {
+            Output::new().notice(line.trim_end());
+        }
     }
 
     fn enter(&self, _: &Id) {}

@@ -55,6 +55,8 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         Command::PromptSize { platform, json } => {
             command::prompt_size::run(&cli.chat, &platform, json, context, output)
         }
+        Command::Gateway { command } => command::gateway::run(command, context, output),
+        Command::Pairing { command } => command::pairing::run(&command, context, output),
         Command::Db { command } => command::database::run(command, context, output),
         Command::Completion { shell } => {
             output.text(&cli::completion(shell));

@@ -6,12 +6,15 @@
 mod all {
     pub(crate) mod support;
 
+    mod backends;
     mod chat;
+    mod children;
     mod config;
     mod database;
     mod disk;
     mod embedding;
     mod existing_home;
+    mod gateway;
     mod scenario;
     mod sessions;
     mod shell;

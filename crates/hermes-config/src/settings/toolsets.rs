@@ -68,7 +68,7 @@ impl PlatformToolsets {
         };
         let known_plugins =
             config.map("known_plugin_toolsets").get(platform).map(crate::load::text_list).unwrap_or_default();
-        let names = listed.clone().unwrap_or_else(|| vec![format!("hermes-{platform}")]);
+        let names = listed.clone().unwrap_or_else(|| vec![format!("hermes-{}", platform.replace('_', "-"))]);
         let pick = |wanted: &dyn Fn(&str) -> bool| {
             names.iter().filter(|name| wanted(name)).cloned().collect::<Vec<_>>()
         };

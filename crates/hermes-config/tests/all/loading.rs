@@ -182,6 +182,7 @@ fn t41_13_unresolved_variables_are_found() {
 #[test]
 fn t41_16_platform_toolsets() {
     let of = |text: &str, platform: &str| PlatformToolsets::of(&config(text, &[]), platform);
+    assert_eq!(of("", "api_server").mode, ToolsetMode::Presets(vec!["hermes-api-server".into()]));
     let absent = of("", "telegram");
     assert_eq!(absent.mode, ToolsetMode::Presets(vec!["hermes-telegram".into()]));
     assert_eq!(absent.mcp, McpChoice::AllEnabled);

@@ -1,33 +1,26 @@
 //! Daytona's HTTP interface: the few requests we make, and what their answers mean.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_net::{Client, Error, Method, Request, StatusCode, Url};
-use hermes_types::{Cancel, Clock, Deadline, Secret};
+use hermes_net::{Error, Method};
+use hermes_types::Cancel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::DaytonaOptions;
 use crate::docker::Keep;
+use crate::remote::service::{Service, failed};
 use crate::remote::{CliError, safe_name};
 
-const ASK_LIMIT: Duration = Duration::from_secs(30);
 /// An image may have to be built.
 const START_LIMIT: Duration = Duration::from_mins(5);
 const PAUSE: Duration = Duration::from_millis(500);
-const MOST_ANSWER: usize = 32 * 1024 * 1024;
 /// What Daytona grants, in GiB.
 const MOST_DISK: usize = 10;
 const LABEL: &str = "hermes_task_id";
 
 #[derive(Debug)]
-pub(super) struct Api {
-    pub(super) client: Client,
-    pub(super) address: String,
-    pub(super) key: Secret,
-    pub(super) clock: Arc<dyn Clock>,
-}
+pub(super) struct Api(pub(super) Service);
 
 /// What came of a command line.
 #[derive(Debug)]
@@ -86,50 +79,44 @@ impl Api {
     }
 
     async fn find(&self, name: &str, task: &str, cancel: &Cancel) -> Result<Option<Sandbox>, CliError> {
-        if let Some(found) = self.get::<Sandbox>(&["sandbox", name], None, cancel).await? {
+        if let Some(found) = self.0.get::<Sandbox>(&["sandbox", name], None, cancel).await? {
             return Ok(Some(found));
         }
         let labels = json!({ LABEL: task }).to_string();
-        let found = self.get::<Sandboxes>(&["sandbox"], Some(("labels", &labels)), cancel).await?;
+        let found = self.0.get::<Sandboxes>(&["sandbox"], Some(("labels", &labels)), cancel).await?;
         Ok(found.and_then(|found| match found {
             Sandboxes::Plain(items) | Sandboxes::Page { items } => items.into_iter().next(),
         }))
     }
 
     async fn make(&self, name: &str, options: &DaytonaOptions, cancel: &Cancel) -> Result<Sandbox, CliError> {
-        let body = creation(name, options);
-        let request = self.request(Method::POST, &["sandbox"], None)?.json(&body).map_err(failed)?;
-        let (status, text) =
-            self.send(request.answer_within(START_LIMIT), START_LIMIT, cancel).await.map_err(failed)?;
-        if !status.is_success() {
-            return Err(CliError::Refused(format!("Daytona answered {status}: {}", excerpt(&text))));
-        }
-        parse(&text)
+        self.0.make(&["sandbox"], &creation(name, options), None, START_LIMIT, cancel).await
     }
 
     async fn until_started(&self, mut sandbox: Sandbox, cancel: &Cancel) -> Result<String, CliError> {
-        let end = self.clock.monotonic() + START_LIMIT;
+        let end = self.0.clock.monotonic() + START_LIMIT;
         let mut asked = false;
         loop {
             match sandbox.state.to_lowercase().as_str() {
                 "started" => return Ok(sandbox.id),
                 "stopped" | "archived" if !asked => {
                     asked = true;
-                    self.order(Method::POST, &["sandbox", &sandbox.id, "start"], cancel).await?;
+                    self.0.order(Method::POST, &["sandbox", &sandbox.id, "start"], None, cancel).await?;
                 }
                 state @ ("error" | "build_failed" | "destroyed" | "destroying") => {
                     return Err(CliError::Refused(format!("the sandbox {} is in state {state}", sandbox.id)));
                 }
-                _ if self.clock.monotonic() > end => return Err(CliError::TimedOut(START_LIMIT)),
+                _ if self.0.clock.monotonic() > end => return Err(CliError::TimedOut(START_LIMIT)),
                 _ => {
                     tokio::select! {
                         () = cancel.cancelled() => return Err(CliError::Interrupted),
-                        () = self.clock.sleep(PAUSE) => {}
+                        () = self.0.clock.sleep(PAUSE) => {}
                     }
                 }
             }
             let id = sandbox.id.clone();
             sandbox = self
+                .0
                 .get(&["sandbox", &id], None, cancel)
                 .await?
                 .ok_or_else(|| CliError::Refused(format!("the sandbox {id} is gone")))?;
@@ -145,9 +132,9 @@ impl Api {
     ) -> Result<Executed, CliError> {
         let body = json!({ "command": command, "timeout": limit.as_secs() });
         let path = ["toolbox", id, "toolbox", "process", "execute"];
-        let request = self.request(Method::POST, &path, None)?.json(&body).map_err(failed)?;
+        let request = self.0.request(Method::POST, &path, None)?.json(&body).map_err(failed)?;
         let request = request.answer_within(limit).stall_after(limit);
-        let (status, text) = match self.send(request, limit, cancel).await {
+        let (status, text) = match self.0.send(request, limit, cancel).await {
             Ok(answer) => answer,
             Err(Error::Cancelled) => return Err(CliError::Interrupted),
             Err(Error::DeadlinePassed | Error::TimedOut { .. }) => return Err(CliError::TimedOut(limit)),
@@ -155,12 +142,12 @@ impl Api {
             Err(error) => return Ok(Executed::Unknown(error.to_string())),
         };
         if status.is_success() {
-            let Answer { exit_code, result } = parse(&text)?;
+            let Answer { exit_code, result } = self.0.parse(&text)?;
             return Ok(Executed::Answer { code: exit_code, result });
         }
-        let said = format!("Daytona answered {status}: {}", excerpt(&text));
+        let said = self.0.words(status, &text);
         // A sandbox that does not run is refused before anything is done; what another failure means cannot be told.
-        let stopped = match self.get::<Sandbox>(&["sandbox", id], None, cancel).await? {
+        let stopped = match self.0.get::<Sandbox>(&["sandbox", id], None, cancel).await? {
             Some(sandbox) => sandbox.state.to_lowercase() != "started",
             None => true,
         };
@@ -172,65 +159,11 @@ impl Api {
     }
 
     pub(super) async fn stop(&self, id: &str, cancel: &Cancel) -> Result<(), CliError> {
-        self.order(Method::POST, &["sandbox", id, "stop"], cancel).await
+        self.0.order(Method::POST, &["sandbox", id, "stop"], None, cancel).await
     }
 
     pub(super) async fn delete(&self, id: &str, cancel: &Cancel) -> Result<(), CliError> {
-        self.order(Method::DELETE, &["sandbox", id], cancel).await
-    }
-
-    /// Something that is to be done to a sandbox; one that is gone is no failure.
-    async fn order(&self, method: Method, path: &[&str], cancel: &Cancel) -> Result<(), CliError> {
-        let request = self.request(method, path, None)?;
-        let (status, text) = self.send(request, ASK_LIMIT, cancel).await.map_err(failed)?;
-        if status.is_success() || status == StatusCode::NOT_FOUND {
-            return Ok(());
-        }
-        Err(CliError::Refused(format!("Daytona answered {status}: {}", excerpt(&text))))
-    }
-
-    async fn get<T: for<'a> Deserialize<'a>>(
-        &self,
-        path: &[&str],
-        query: Option<(&str, &str)>,
-        cancel: &Cancel,
-    ) -> Result<Option<T>, CliError> {
-        let request = self.request(Method::GET, path, query)?;
-        let (status, text) = self.send(request, ASK_LIMIT, cancel).await.map_err(failed)?;
-        if status == StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        if !status.is_success() {
-            return Err(CliError::Refused(format!("Daytona answered {status}: {}", excerpt(&text))));
-        }
-        parse(&text).map(Some)
-    }
-
-    fn request(
-        &self,
-        method: Method,
-        path: &[&str],
-        query: Option<(&str, &str)>,
-    ) -> Result<Request, CliError> {
-        let bad = || CliError::Refused("DAYTONA_API_URL is no address".to_owned());
-        let mut url: Url = self.address.parse().map_err(|_| bad())?;
-        url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().extend(path);
-        if let Some((name, value)) = query {
-            url.query_pairs_mut().append_pair(name, value);
-        }
-        Request::new(method, url).bearer(&self.key).map_err(failed)
-    }
-
-    async fn send(
-        &self,
-        request: Request,
-        limit: Duration,
-        cancel: &Cancel,
-    ) -> Result<(StatusCode, String), Error> {
-        let deadline = Deadline::after(&*self.clock, limit);
-        let response = self.client.send(request, deadline, cancel).await?;
-        let status = response.status();
-        Ok((status, response.text(MOST_ANSWER).await?))
+        self.0.order(Method::DELETE, &["sandbox", id], None, cancel).await
     }
 }
 
@@ -263,22 +196,6 @@ fn creation(name: &str, options: &DaytonaOptions) -> Value {
         body["disk"] = json!(wanted.min(MOST_DISK));
     }
     body
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, CliError> {
-    serde_json::from_str(text)
-        .map_err(|_| CliError::Refused("Daytona's answer is not what was expected".to_owned()))
-}
-
-fn excerpt(text: &str) -> String {
-    text.trim().chars().take(300).collect()
-}
-
-fn failed(error: Error) -> CliError {
-    match error {
-        Error::Cancelled => CliError::Interrupted,
-        error => CliError::Refused(error.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::time::Duration;
 use hermes_types::{BoxFuture, Cancel, Clock, random_hex};
 
 use super::api::{Api, Executed};
-use crate::remote::{CliError, Framed, Frames, Heard, LOADER, Line, Profile, Speech, base64, payload};
+use crate::remote::{
+    CliError, Framed, Frames, Heard, Line, Profile, Speech, base64, bash_fed_with_base64, payload,
+};
 use crate::run::{Ending, Watch};
 
 /// One argument of a program may not be longer than 128 KiB; what is longer goes into a file first, in pieces.
@@ -25,7 +27,7 @@ pub(super) struct DaytonaLine<'a> {
 
 impl Line for DaytonaLine<'_> {
     fn clock(&self) -> &dyn Clock {
-        &*self.api.clock
+        &*self.api.0.clock
     }
 
     fn speak<'a>(&'a self, speech: Speech<'a>, watch: Watch<'a>) -> BoxFuture<'a, Result<Heard, CliError>> {
@@ -104,15 +106,8 @@ impl DaytonaLine<'_> {
 /// One pair of single quotes around letters, digits and a few signs that mean nothing within them: however the other side
 /// takes a command line apart, it comes to the same. The server's own time limits do not hold; `timeout` does.
 fn command_line(source: &str, profile: Profile, limit: Duration) -> String {
-    let option = match profile {
-        Profile::Read => "-l",
-        Profile::Skipped => "--norc",
-    };
-    let loader = base64::encode(LOADER.as_bytes());
-    format!(
-        "timeout -k 2 {} sh -c '{{ {source}; }} | base64 -d | bash {option} -c \"$(printf %s {loader} | base64 -d)\"'",
-        limit.as_secs().max(1),
-    )
+    let bash = bash_fed_with_base64(profile);
+    format!("timeout -k 2 {} sh -c '{{ {source}; }} | {bash}'", limit.as_secs().max(1))
 }
 
 #[cfg(test)]

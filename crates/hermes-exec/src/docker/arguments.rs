@@ -7,8 +7,9 @@ use crate::remote::safe_name;
 
 const HOME: &str = "/root";
 const WORKSPACE: &str = "/workspace";
-/// The longest a container outlives a Hermes that died without stopping it.
-const LIFE: [&str; 2] = ["sleep", "2h"];
+/// A container lasts until somebody removes it: its Hermes, or the next one if that was killed. In seconds, because not every
+/// `sleep` knows a word for it.
+const LIFE: [&str; 2] = ["sleep", "2147483647"];
 /// DAC_OVERRIDE and its like let root in the container write to folders that belong to the user outside.
 const SECURITY: [&str; 18] = [
     "--cap-drop",
@@ -31,6 +32,9 @@ const SECURITY: [&str; 18] = [
     "/run:rw,noexec,nosuid,size=64m",
 ];
 
+/// Says which program a container belongs to.
+pub(crate) const OWNER_LABEL: &str = "hermes-owner";
+
 /// What the engine turned out to be able to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Abilities {
@@ -52,7 +56,12 @@ pub(crate) enum Reaper {
     Nobody,
 }
 
-pub(crate) fn run_arguments(options: &DockerOptions, name: &str, abilities: Abilities) -> Vec<String> {
+pub(crate) fn run_arguments(
+    options: &DockerOptions,
+    name: &str,
+    owner: &str,
+    abilities: Abilities,
+) -> Vec<String> {
     let mut words = Words(vec!["run".to_owned()]);
     words.add(["-d", "--rm", "--name", name]);
     words.add([
@@ -60,6 +69,8 @@ pub(crate) fn run_arguments(options: &DockerOptions, name: &str, abilities: Abil
         "hermes-agent=1",
         "--label",
         &format!("hermes-task-id={}", safe_name(&options.task)),
+        "--label",
+        &format!("{OWNER_LABEL}={owner}"),
     ]);
     if abilities.reaper == Reaper::Engine {
         words.add(["--init"]);
@@ -174,12 +185,12 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Credential, Limits};
+    use super::super::Limits;
     use super::*;
     use crate::capture::Bounds;
+    use crate::credential::Credential;
 
-    const START: &str =
-        "run -d --rm --name hermes-1 --label hermes-agent=1 --label hermes-task-id=task --init";
+    const START: &str = "run -d --rm --name hermes-1 --label hermes-agent=1 --label hermes-task-id=task --label hermes-owner=me --init";
     const SAFE: &str = "--cap-drop ALL --cap-add DAC_OVERRIDE --cap-add CHOWN --cap-add FOWNER \
         --security-opt no-new-privileges --pids-limit 256 --tmpfs /tmp:rw,nosuid,size=512m \
         --tmpfs /var/tmp:rw,noexec,nosuid,size=256m --tmpfs /run:rw,noexec,nosuid,size=64m";
@@ -203,7 +214,7 @@ mod tests {
     }
 
     fn check(options: &DockerOptions, abilities: Abilities, rest: &str) {
-        assert_eq!(run_arguments(options, "hermes-1", abilities).join(" "), format!("{START} {rest}"));
+        assert_eq!(run_arguments(options, "hermes-1", "me", abilities).join(" "), format!("{START} {rest}"));
     }
 
     const ALL: Abilities = Abilities { disk_limit: DiskLimit::Works, reaper: Reaper::Engine };
@@ -216,7 +227,7 @@ mod tests {
             &format!(
                 "-w /root {SAFE} --read-only -e PIP_USER=1 -v /sb/docker/task/home:/root \
                  -v /sb/docker/task/workspace:/workspace --cpus 1 --memory 5120m --storage-opt size=51200m \
-                 python:3.11-slim sleep 2h"
+                 python:3.11-slim sleep 2147483647"
             ),
         );
     }
@@ -236,10 +247,10 @@ mod tests {
             Abilities { disk_limit: DiskLimit::Missing, ..ALL },
             &format!(
                 "-w /srv {SAFE} --tmpfs /workspace:rw,exec,size=10g --tmpfs /home:rw,exec,size=1g \
-                 --tmpfs /root:rw,exec,size=1g --cpus 1.5 --network=none python:3.11-slim sleep 2h"
+                 --tmpfs /root:rw,exec,size=1g --cpus 1.5 --network=none python:3.11-slim sleep 2147483647"
             ),
         );
-        let words = run_arguments(&options, "x", Abilities { reaper: Reaper::Nobody, ..ALL });
+        let words = run_arguments(&options, "x", "me", Abilities { reaper: Reaper::Nobody, ..ALL });
         assert!(!words.iter().any(|word| word == "--init" || word.starts_with("--pull")));
     }
 
@@ -254,7 +265,7 @@ mod tests {
             ALL,
             &format!(
                 "-w /workspace {SAFE} --read-only -e PIP_USER=1 -v /sb/docker/task/home:/root -v {path}:/workspace \
-                 python:3.11-slim sleep 2h"
+                 python:3.11-slim sleep 2147483647"
             ),
         );
         let volumes = vec!["/data:/workspace/:ro".to_owned(), "no colon".to_owned(), "/x:/y".to_owned()];
@@ -265,7 +276,7 @@ mod tests {
             ALL,
             &format!(
                 "-w /root {SAFE} --read-only -e PIP_USER=1 -v /sb/docker/task/home:/root -v /data:/workspace/:ro \
-                 -v /x:/y -v /h/token.json:/root/.hermes/token.json:ro python:3.11-slim sleep 2h"
+                 -v /x:/y -v /h/token.json:/root/.hermes/token.json:ro python:3.11-slim sleep 2147483647"
             ),
         );
         let gone = DockerOptions { mount: Some(PathBuf::from("/no/such/folder")), ..options() };

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, RunError};
 use tokio::sync::OnceCell;
 
-use super::arguments::DiskLimit;
-use super::{Docker, DockerOptions};
+use super::arguments::{DiskLimit, OWNER_LABEL};
+use super::{Docker, DockerOptions, owner};
 use crate::remote::{Cli, CliError, Found, PerTask, find_program};
 use crate::variables::Variables;
 
@@ -60,7 +61,10 @@ impl DockerEngine {
     async fn ask_version(&self, cancel: &Cancel) -> Result<(), RunError> {
         let program = self.cli.program.display();
         let text = match self.cli.ask(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
-            Ok(said) if said.code == 0 => return Ok(()),
+            Ok(said) if said.code == 0 => {
+                self.remove_orphans_beside();
+                return Ok(());
+            }
             Ok(said) => {
                 let last = said.text.lines().last().unwrap_or_default();
                 format!("`{program} version` failed; is the engine running? {last}")
@@ -74,6 +78,26 @@ impl DockerEngine {
             Err(error) => error.to_string(),
         };
         Err(RunError::Unavailable(text))
+    }
+
+    /// Removes containers of programs that were killed; what they keep outside themselves stays. Nobody waits for it.
+    fn remove_orphans_beside(&self) {
+        let cli = self.cli.clone();
+        spawn_named("orphaned containers", &Cancel::new(), async move {
+            let format = format!("{{{{.ID}}}} {{{{.Label \"{OWNER_LABEL}\"}}}}");
+            let words = ["ps", "-a", "--filter", "label=hermes-agent=1", "--format", &format];
+            let Ok(listed) = cli.ask(&words.map(str::to_owned), None, PROBE_LIMIT, &Cancel::new()).await
+            else {
+                return;
+            };
+            let orphans = listed.text.lines().filter_map(|line| line.split_once(' '));
+            for (id, _) in orphans.filter(|(_, label)| owner::is_gone(label)) {
+                tracing::info!(id, "removing the container of a Hermes that is gone");
+                let _ = cli
+                    .ask(&["rm", "-f", "-v", id].map(str::to_owned), None, PROBE_LIMIT, &Cancel::new())
+                    .await;
+            }
+        });
     }
 
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.

@@ -6,20 +6,21 @@
 
 mod arguments;
 mod engine;
+mod owner;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_task::spawn_named;
 use hermes_types::{BoxFuture, Cancel, Command, Environment, Finished, RunError, random_hex};
 use tokio::sync::Mutex;
 
 pub use engine::DockerEngine;
 
 use crate::capture::Bounds;
+use crate::credential::Credential;
 use crate::remote::{
-    Called, CliError, Form, Forwarded, INTERRUPTED, INTERRUPTED_NOTE, Reach, RemoteShell, TIMED_OUT,
+    Called, CliError, Form, Forwarded, INTERRUPTED, INTERRUPTED_NOTE, Reach, RemoteShell, Site, TIMED_OUT,
     lock_unless,
 };
 pub(crate) use arguments::container_directory;
@@ -46,6 +47,7 @@ pub struct DockerOptions {
     pub sandboxes: PathBuf,
     /// `host:container[:ro]`.
     pub volumes: Vec<String>,
+    /// Shown under `/root/.hermes`, read-only.
     pub credentials: Vec<Credential>,
     /// Variables for commands.
     pub exports: Forwarded,
@@ -56,12 +58,11 @@ pub struct DockerOptions {
     pub bounds: Bounds,
 }
 
-/// A file that is shown to the container under `/root/.hermes`, read-only.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credential {
-    pub host: PathBuf,
-    /// Its place under the Hermes home, already checked not to leave it.
-    pub relative: String,
+impl DockerOptions {
+    /// Whether commands can change something of this machine beside what the container keeps for itself.
+    pub(crate) fn shows_host_folders(&self) -> bool {
+        self.mount.is_some() || self.volumes.iter().any(|volume| volume.starts_with(['/', '.', '~']))
+    }
 }
 
 /// What a container may use; 0 is no limit.
@@ -123,7 +124,6 @@ impl Docker {
     /// Stops and removes the container. One that is gone already is no failure. The next command makes a new one.
     pub async fn close(&self) {
         let Some(name) = self.container.lock().await.take() else { return };
-        self.shell.forget().await;
         if self.options.keep == Keep::Persistent {
             // What its processes still write belongs to the folders that stay.
             self.tell(&["stop", "-t", STOP_GRACE, &name]).await;
@@ -131,7 +131,12 @@ impl Docker {
         self.remove(&name).await;
     }
 
-    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+    async fn execute(
+        &self,
+        shell: &RemoteShell,
+        command: Command<'_>,
+        cancel: &Cancel,
+    ) -> Result<Finished, RunError> {
         let mut fresh = false;
         loop {
             let name = match self.running(cancel).await {
@@ -141,7 +146,7 @@ impl Docker {
                 }
                 Err(Start::Failed(text)) => return Err(RunError::Unavailable(text)),
             };
-            match self.shell.call(&self.reach(&name), command, cancel).await? {
+            match shell.call(&self.reach(&name), &name, command, cancel).await? {
                 Called::Finished(finished) if matches!(finished.exit_code, TIMED_OUT | INTERRUPTED) => {
                     return Ok(self.see_that_it_responds(&name, finished).await);
                 }
@@ -210,7 +215,7 @@ impl Docker {
         let mut abilities = Abilities { disk_limit, reaper: Reaper::Engine };
         loop {
             let name = format!("hermes-{}", random_hex(8));
-            let arguments = run_arguments(&self.options, &name, abilities);
+            let arguments = run_arguments(&self.options, &name, &owner::ourselves(), abilities);
             match self.engine.cli().ask(&arguments, None, START_LIMIT, cancel).await {
                 Ok(said) if said.code == 0 => return Ok(name),
                 Ok(said) => {
@@ -255,7 +260,6 @@ impl Docker {
         let mut container = self.container.lock().await;
         if container.as_deref() == Some(name) {
             *container = None;
-            self.shell.forget().await;
             self.remove(name).await;
         }
     }
@@ -289,13 +293,8 @@ impl Docker {
 /// A container nobody holds any more is removed beside, if there is still a runtime to do it.
 impl Drop for Docker {
     fn drop(&mut self) {
-        let Some(name) = self.container.get_mut().take() else { return };
-        if tokio::runtime::Handle::try_current().is_ok() {
-            let cli = self.engine.cli().clone();
-            let words = ["rm", "-f", "-v", &name].map(str::to_owned);
-            spawn_named(format!("remove {name}"), &Cancel::new(), async move {
-                cli.ask(&words, None, STOP_LIMIT, &Cancel::new()).await
-            });
+        if let Some(name) = self.container.get_mut().take() {
+            self.engine.cli().ask_beside(&["rm", "-f", "-v", &name], STOP_LIMIT);
         }
     }
 }
@@ -306,7 +305,38 @@ impl Environment for Docker {
         command: Command<'a>,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(command, cancel))
+        Box::pin(self.execute(&self.shell, command, cancel))
+    }
+}
+
+impl Site for Docker {
+    fn new_shell(&self) -> RemoteShell {
+        RemoteShell::new(&directory(&self.options), &self.options.exports, self.options.bounds)
+    }
+
+    fn run_in<'a>(
+        &'a self,
+        shell: &'a RemoteShell,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(self.execute(shell, command, cancel))
+    }
+
+    fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(name) = self.container().await {
+                shell.clean(&self.reach(&name), &name).await;
+            }
+        })
+    }
+
+    fn current(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(self.container())
+    }
+
+    fn end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.close())
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock};
 use rustix::fs::{Access, access};
 
-use super::script;
+use super::{base64, script};
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
 use crate::run::{Ending, Watch, run};
@@ -65,6 +66,17 @@ impl Cli {
         }
     }
 
+    /// Says it to the client without waiting for an answer, if there is still a runtime to do it.
+    pub(crate) fn ask_beside(&self, arguments: &[&str], limit: Duration) {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (cli, words) = (self.clone(), arguments.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        spawn_named(words.join(" "), &Cancel::new(), async move {
+            cli.ask(&words, None, limit, &Cancel::new()).await
+        });
+    }
+
     pub(crate) fn launch(&self, arguments: &[String], wiring: Wiring) -> Launch {
         Launch {
             program: self.program.clone(),
@@ -106,14 +118,27 @@ pub(crate) enum Profile {
     Skipped,
 }
 
+impl Profile {
+    /// What bash is told.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Read => "-l",
+            // A bash that was started over SSH would read `~/.bashrc` each time, whatever that takes.
+            Self::Skipped => "--norc",
+        }
+    }
+}
+
+/// A bash that takes its script in base64 from the standard input, as a command line in which no single quote stands.
+pub(crate) fn bash_fed_with_base64(profile: Profile) -> String {
+    let loader = base64::encode(script::LOADER.as_bytes());
+    format!("base64 -d | bash {} -c \"$(printf %s {loader} | base64 -d)\"", profile.option())
+}
+
 impl Reach {
     /// The client's arguments for a bash that takes its script from the standard input.
     pub(crate) fn arguments(&self, profile: Profile) -> Vec<String> {
-        let (option, flag) = match profile {
-            Profile::Read => ("-l", "-c"),
-            // A bash that was started over SSH would read `~/.bashrc` each time, whatever that takes.
-            Profile::Skipped => ("--norc", "-c"),
-        };
+        let (option, flag) = (profile.option(), "-c");
         let mut arguments = self.words.clone();
         match self.form {
             Form::Words => arguments.extend(["bash", option, flag, script::LOADER].map(str::to_owned)),

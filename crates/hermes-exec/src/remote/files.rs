@@ -46,6 +46,23 @@ pub enum Look {
     Other,
 }
 
+/// A path looked at closely.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Survey {
+    /// Where it leads with every link followed, as far as that exists.
+    pub real: String,
+    pub look: Look,
+    /// When it was changed, in seconds since 1970; not every system tells.
+    pub modified: Option<f64>,
+}
+
+/// Where the next command starts and what `~` means there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bearings {
+    pub directory: String,
+    pub home: String,
+}
+
 /// Why something could not be done with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
@@ -74,6 +91,11 @@ impl<'e> RemoteFiles<'e> {
         Self { environment, piece: piece.clamp(SMALLEST, LARGEST) }
     }
 
+    /// How many bytes are fetched at once.
+    pub(crate) fn piece(&self) -> usize {
+        self.piece
+    }
+
     /// What is there, and how large it is.
     pub async fn look(&self, path: &str, cancel: &Cancel) -> Result<Look, FileError> {
         let script = "if [ -d \"$__p\" ]; then echo d; elif [ -f \"$__p\" ]; then \
@@ -86,6 +108,77 @@ impl<'e> RemoteFiles<'e> {
             Some(("f", size)) => Look::File { size: number(size)? },
             _ => return Err(FileError::Failed(said)),
         })
+    }
+
+    /// What is there, where it really lies and when it was changed, in one go.
+    pub async fn survey(&self, path: &str, cancel: &Cancel) -> Result<Survey, FileError> {
+        let script = "if [ -d \"$__p\" ]; then __k=d; elif [ -f \"$__p\" ]; then __k=f; \
+            elif [ -e \"$__p\" ]; then __k=o; else __k=m; fi\n\
+            __r=$(readlink -f -- \"$__p\" 2>/dev/null || readlink -m -- \"$__p\" 2>/dev/null)\n\
+            __s=$(stat -Lc '%s %.Y' -- \"$__p\" 2>/dev/null || stat -Lc '%s %Y' -- \"$__p\" 2>/dev/null || \
+            stat -Lf '%z %m' -- \"$__p\" 2>/dev/null)\n\
+            printf '%s\\n%s\\n%s' \"$__k\" \"$__s\" \"${__r:-$__p}\"";
+        let said = self.ask(path, script, None, cancel).await?;
+        let mut lines = said.splitn(3, '\n');
+        let (Some(kind), Some(figures), Some(real)) = (lines.next(), lines.next(), lines.next()) else {
+            return Err(FileError::Failed(said));
+        };
+        let (size, modified) = figures.split_once(' ').unwrap_or((figures, ""));
+        let look = match kind {
+            "d" => Look::Folder,
+            "f" => Look::File { size: number(size)? },
+            "o" => Look::Other,
+            _ => Look::Missing,
+        };
+        Ok(Survey { real: real.to_owned(), look, modified: modified.parse().ok() })
+    }
+
+    /// Where commands start now.
+    pub async fn bearings(&self, cancel: &Cancel) -> Result<Bearings, FileError> {
+        let said = self.run("printf '%s\\n%s' \"$PWD\" \"$HOME\"", None, cancel).await?;
+        match said.output.split_once('\n') {
+            Some((directory, home)) if said.exit_code == 0 => {
+                Ok(Bearings { directory: directory.to_owned(), home: home.to_owned() })
+            }
+            _ if matches!(said.exit_code, TIMED_OUT | INTERRUPTED) => Err(FileError::Stopped),
+            _ => Err(FileError::Failed(said.output)),
+        }
+    }
+
+    /// The first names in a folder, at most `most`.
+    pub async fn names(&self, folder: &str, most: usize, cancel: &Cancel) -> Result<Vec<String>, FileError> {
+        let script = format!("ls -A -- \"$__p\" 2>/dev/null | head -n {most}");
+        Ok(self.ask(folder, &script, None, cancel).await?.lines().map(str::to_owned).collect())
+    }
+
+    /// What a script says, however long, up to `most` bytes, and its exit code.
+    pub async fn output_of(
+        &self,
+        script: &str,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<(Vec<u8>, i32), FileError> {
+        let file = format!("/tmp/hermes-out-{}", random_hex(12));
+        let first = self.piece.min(most);
+        // What fits into one answer comes with it, and then the file is not needed.
+        let asked = format!(
+            "( umask 077; : >| {file} )\n( {script}\n) >| {file} 2>&1 </dev/null\n__c=$?; __n=$(( $(wc -c < {file}) ))\n\
+             printf '%s %s ' \"$__c\" \"$__n\"; head -c {first} {file} | base64 | tr -d '\\n'\n\
+             if [ \"$__n\" -le {first} ]; then rm -f {file}; fi"
+        );
+        let said = self.ask("/", &asked, None, cancel).await?;
+        let mut parts = said.splitn(3, ' ');
+        let (Some(code), Some(size), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(FileError::Failed(said));
+        };
+        let code = code.parse().map_err(|_| FileError::Failed(said.clone()))?;
+        let mut bytes = base64::decode(text.trim()).ok_or_else(unreadable)?;
+        if number(size)? > first as u64 {
+            let rest = self.read(&file, first as u64, most.saturating_sub(first), cancel).await;
+            self.remove(&file, &Cancel::new()).await?;
+            bytes.extend(rest?);
+        }
+        Ok((bytes, code))
     }
 
     /// At most `most` bytes from `start` on.
@@ -122,8 +215,17 @@ impl<'e> RemoteFiles<'e> {
 
     /// Replaces the file, or makes it and the folders on the way to it. A link stays a link; the mode stays the mode.
     pub async fn write(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
+        self.put(path, bytes, "", cancel).await
+    }
+
+    /// The same for a file nobody else there may read.
+    pub async fn write_private(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
+        self.put(path, bytes, "umask 077; rm -f -- \"$__p\"\n", cancel).await
+    }
+
+    async fn put(&self, path: &str, bytes: &[u8], before: &str, cancel: &Cancel) -> Result<(), FileError> {
         let script = format!(
-            "if [ -L \"$__p\" ]; then __p=$(readlink -f -- \"$__p\") || exit {DENIED}; fi\n\
+            "{before}if [ -L \"$__p\" ]; then __p=$(readlink -f -- \"$__p\") || exit {DENIED}; fi\n\
              [ ! -d \"$__p\" ] || exit {FOLDER}\n\
              case $__p in */*) mkdir -p -- \"${{__p%/*}}/\" || exit {DENIED};; esac\n\
              __t=$__p.hermes-{}\n\
@@ -186,11 +288,7 @@ impl<'e> RemoteFiles<'e> {
             };
             let script = format!("{CHECK}{pipe} | head -c {want} | base64 | tr -d '\\n'");
             let piece =
-                base64::decode(self.ask(path, &script, None, cancel).await?.trim()).ok_or_else(|| {
-                    FileError::Failed(
-                        "the contents could not be read back; is there a base64 program?".to_owned(),
-                    )
-                })?;
+                base64::decode(self.ask(path, &script, None, cancel).await?.trim()).ok_or_else(unreadable)?;
             all.extend_from_slice(&piece);
             if piece.len() < want {
                 break;
@@ -228,6 +326,10 @@ impl<'e> RemoteFiles<'e> {
 }
 
 const CHECK: &str = "[ -e \"$__p\" ] || exit 44\n[ ! -d \"$__p\" ] || exit 45\n[ -r \"$__p\" ] || exit 46\n";
+
+fn unreadable() -> FileError {
+    FileError::Failed("the contents could not be read back; is there a base64 program?".to_owned())
+}
 
 fn number(text: &str) -> Result<u64, FileError> {
     text.trim().parse().map_err(|_| FileError::Failed(format!("{text:?} is no number")))

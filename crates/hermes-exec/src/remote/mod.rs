@@ -8,6 +8,7 @@
 pub(crate) mod base64;
 mod cli;
 mod converse;
+mod distant;
 mod files;
 mod forward;
 mod frames;
@@ -15,21 +16,26 @@ mod names;
 mod per_task;
 mod process;
 mod script;
+pub(crate) mod service;
 mod shell;
+mod site;
 
 use hermes_types::Cancel;
 use tokio::sync::{Mutex, MutexGuard};
 
-pub(crate) use cli::{Cli, CliError, Form, Found, Profile, Reach, find_program};
+pub(crate) use cli::{Cli, CliError, Form, Found, Profile, Reach, bash_fed_with_base64, find_program};
 pub(crate) use converse::{Heard, Line, Speech};
-pub use files::{FileError, Look, RemoteFiles};
+pub use distant::Distant;
+pub use files::{Bearings, FileError, Look, RemoteFiles, Survey};
 pub use forward::Forwarded;
 pub(crate) use frames::{Framed, Frames};
 pub(crate) use names::{fnv, safe_name};
 pub(crate) use per_task::PerTask;
 pub use process::{RemoteProcess, RemoteState};
-pub(crate) use script::{LOADER, payload};
+pub(crate) use script::payload;
 pub(crate) use shell::{Called, RemoteShell};
+pub(crate) use site::Site;
+pub use site::{Room, Seat};
 
 /// What a command is said to have ended with when its time was up.
 pub(crate) const TIMED_OUT: i32 = 124;

@@ -10,11 +10,13 @@ use std::time::Duration;
 use hermes_types::{Cancel, Command, Environment, Finished, RunError, random_hex};
 
 use super::files::{FileError, RemoteFiles};
-use super::script;
+use super::{base64, script};
 use crate::capture::Bounds;
 use crate::shell::quote;
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// Of more than this only the end is fetched.
+const NEWEST: u64 = 400_000;
 
 /// A process over there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,19 +73,42 @@ impl RemoteProcess {
         environment: &dyn Environment,
         cancel: &Cancel,
     ) -> Result<RemoteState, RunError> {
-        let Self { files, pid } = self;
-        // The code is looked for a second time: it may have ended in between. Where nobody collects the dead, one that
-        // was killed stays in the list of processes.
+        let Finished { output, .. } = ask(environment, &self.state_script(), None, cancel).await?;
+        state(output.trim()).ok_or(RunError::Unavailable(output))
+    }
+
+    /// How it is, and what it has said since byte `from`; only the newest of it where that is very much. `bounds` are
+    /// those of the environment.
+    pub(crate) async fn poll(
+        &self,
+        environment: &dyn Environment,
+        bounds: Bounds,
+        from: u64,
+        cancel: &Cancel,
+    ) -> Result<Polled, RunError> {
+        let (files, piece) = (&self.files, RemoteFiles::new(environment, bounds).piece());
+        // The state comes first, so that of one that has ended nothing is missed.
         let script = format!(
-            "cat {files}.exit 2>/dev/null || {{ kill -0 {pid} 2>/dev/null && \
-             ! grep -q '^State:[[:space:]]*Z' /proc/{pid}/status 2>/dev/null && echo running; }} || \
-             cat {files}.exit 2>/dev/null || echo -1"
+            "__s=$({})\n__n=$(( $(cat {files}.log 2>/dev/null | wc -c) )); __f={from}\n\
+             [ $((__n - __f)) -le {NEWEST} ] || __f=$((__n - {NEWEST}))\n\
+             printf '%s %s %s ' \"$__s\" \"$__n\" \"$__f\"\n\
+             tail -c +$((__f + 1)) {files}.log 2>/dev/null | head -c {piece} | base64 | tr -d '\\n'",
+            self.state_script()
         );
         let Finished { output, .. } = ask(environment, &script, None, cancel).await?;
-        match output.trim() {
-            "running" => Ok(RemoteState::Running),
-            code => code.parse().map(RemoteState::Exited).map_err(|_| RunError::Unavailable(output)),
-        }
+        Polled::read(&output).ok_or(RunError::Unavailable(output))
+    }
+
+    /// The code is looked for a second time: it may have ended in between. Where nobody collects the dead, one that was
+    /// killed stays in the list of processes. Without its log it is in a place that was made anew, and gone.
+    fn state_script(&self) -> String {
+        let Self { files, pid } = self;
+        format!(
+            "if [ ! -e {files}.log ]; then echo -1; else cat {files}.exit 2>/dev/null || \
+             {{ kill -0 {pid} 2>/dev/null && \
+             ! grep -q '^State:[[:space:]]*Z' /proc/{pid}/status 2>/dev/null && echo running; }} || \
+             cat {files}.exit 2>/dev/null || echo -1; fi"
+        )
     }
 
     /// What it has said from byte `from` on, at most `most` of it. `bounds` are those of the environment.
@@ -110,6 +135,34 @@ impl RemoteProcess {
     pub async fn forget(self, environment: &dyn Environment, cancel: &Cancel) -> Result<(), RunError> {
         let script = format!("rm -f {0}.log {0}.new {0}.exit {0}.pid", self.files);
         ask(environment, &script, None, cancel).await.map(|_| ())
+    }
+}
+
+/// One look at a process and its log.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Polled {
+    pub(crate) state: RemoteState,
+    /// How long the log is.
+    pub(crate) size: u64,
+    /// Where in it the fresh part ends.
+    pub(crate) next: u64,
+    pub(crate) fresh: Vec<u8>,
+}
+
+impl Polled {
+    fn read(said: &str) -> Option<Self> {
+        let mut parts = said.splitn(4, ' ');
+        let state = state(parts.next()?)?;
+        let (size, from): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let fresh = base64::decode(parts.next()?.trim())?;
+        Some(Self { state, size, next: from + fresh.len() as u64, fresh })
+    }
+}
+
+fn state(said: &str) -> Option<RemoteState> {
+    match said {
+        "running" => Some(RemoteState::Running),
+        code => code.parse().ok().map(RemoteState::Exited),
     }
 }
 

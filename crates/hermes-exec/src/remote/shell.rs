@@ -27,7 +27,14 @@ pub(crate) struct RemoteShell {
     directory: Mutex<String>,
     /// Where the dump is over there, without its endings; the same place however often it is taken.
     dump: String,
-    login: tokio::sync::Mutex<Option<Login>>,
+    login: tokio::sync::Mutex<Option<Asked>>,
+}
+
+/// What the login shell brought, and in which place: a place that was made anew has nothing of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    place: String,
+    login: Login,
 }
 
 /// What the login shell brought.
@@ -38,6 +45,8 @@ enum Login {
     EachTime,
     /// It does not come to an end; nobody asks it again.
     Broken,
+    /// It did not even begin; it is asked again.
+    Silent,
 }
 
 /// What a call came to.
@@ -67,19 +76,19 @@ impl RemoteShell {
         }
     }
 
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     /// Where the next command starts, as the other side names it.
     pub(crate) fn directory(&self) -> String {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The place was made anew: what was dumped there is gone.
-    pub(crate) async fn forget(&self) {
-        *self.login.lock().await = None;
-    }
-
     /// Removes what the dump left over there.
-    pub(crate) async fn clean(&self, line: &dyn Line) {
-        if self.login.lock().await.take() != Some(Login::Dump) {
+    pub(crate) async fn clean(&self, line: &dyn Line, place: &str) {
+        let left = Asked { place: place.to_owned(), login: Login::Dump };
+        if self.login.lock().await.take() != Some(left) {
             return;
         }
         let speech = Speech {
@@ -95,9 +104,11 @@ impl RemoteShell {
         }
     }
 
+    /// Runs a command. `place` names where the line leads; another name is another file system, or an emptied one.
     pub(crate) async fn call(
         &self,
         line: &dyn Line,
+        place: &str,
         command: Command<'_>,
         cancel: &Cancel,
     ) -> Result<Called, RunError> {
@@ -105,11 +116,8 @@ impl RemoteShell {
         if text.contains('\0') {
             return Err(RunError::Refused("a command cannot hold a NUL character".to_owned()));
         }
-        let login = match self.login(line, cancel).await? {
-            Asked::Known(login) => login,
-            Asked::Interrupted => {
-                return Ok(Called::Finished(stopped(String::new(), Ending::Interrupted, limit)));
-            }
+        let Some(login) = self.login(line, place, cancel).await? else {
+            return Ok(Called::Finished(stopped(String::new(), Ending::Interrupted, limit)));
         };
         let given = directory.map(|folder| folder.to_string_lossy().into_owned());
         let last = self.directory();
@@ -119,17 +127,17 @@ impl RemoteShell {
             command: text,
             start: given.as_deref().map_or(Start::Last(&last), Start::Given),
             exports: &self.exports,
-            dump: (login == Some(Login::Dump)).then_some(&self.dump),
+            dump: (login == Login::Dump).then_some(&self.dump),
             input: if stdin.is_some() { Input::Given } else { Input::None },
         };
         let script = script::call(&call, &marks, &id);
-        let profile = if login == Some(Login::EachTime) { Profile::Read } else { Profile::Skipped };
+        let profile = if login == Login::EachTime { Profile::Read } else { Profile::Skipped };
         let speech = Speech { script: &script, stdin, marks, profile };
         let watch = Watch { limit, clock: line.clock(), cancel, bounds: self.bounds };
         let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
-        if framed.began && login.is_none() {
+        if framed.began && login == Login::Silent {
             // The shell works and its profile does not.
-            *self.login.lock().await = Some(Login::Broken);
+            *self.login.lock().await = Some(Asked { place: place.to_owned(), login: Login::Broken });
         }
         let Ending::Exited(code) = ending else {
             return Ok(Called::Finished(stopped(framed.output, ending, limit)));
@@ -147,33 +155,30 @@ impl RemoteShell {
         Ok(Called::NeverBegan { said: framed.before, code })
     }
 
-    /// The login shell's dump, taken once under the lock; none if it did not even begin.
-    async fn login(&self, line: &dyn Line, cancel: &Cancel) -> Result<Asked, RunError> {
-        let Some(mut known) = lock_unless(&self.login, cancel).await else { return Ok(Asked::Interrupted) };
-        if known.is_none() {
-            let marks = Marks::new(&random_hex(12));
-            let script = script::take_dump(&self.dump, &self.exports, &marks);
-            let speech = Speech { script: &script, stdin: None, marks, profile: Profile::Read };
-            let watch = Watch { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
-            let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
-            *known = match (framed.end.map(|end| end.code), ending) {
-                (_, Ending::Interrupted) => return Ok(Asked::Interrupted),
-                (Some(0), _) => Some(Login::Dump),
-                (_, Ending::TimedOut) => Some(Login::Broken),
-                _ if framed.began => Some(Login::EachTime),
-                _ => None,
-            };
-            if *known != Some(Login::Dump) {
-                tracing::warn!(?ending, said = framed.before, "the login shell over there could not be read");
-            }
+    /// What the login shell of this place brought, asked once under the lock; none if the call was stopped meanwhile.
+    async fn login(&self, line: &dyn Line, place: &str, cancel: &Cancel) -> Result<Option<Login>, RunError> {
+        let Some(mut known) = lock_unless(&self.login, cancel).await else { return Ok(None) };
+        if let Some(asked) = known.as_ref().filter(|asked| asked.place == place) {
+            return Ok(Some(asked.login));
         }
-        Ok(Asked::Known(*known))
+        let marks = Marks::new(&random_hex(12));
+        let script = script::take_dump(&self.dump, &self.exports, &marks);
+        let speech = Speech { script: &script, stdin: None, marks, profile: Profile::Read };
+        let watch = Watch { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
+        let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
+        let login = match (framed.end.map(|end| end.code), ending) {
+            (_, Ending::Interrupted) => return Ok(None),
+            (Some(0), _) => Login::Dump,
+            (_, Ending::TimedOut) => Login::Broken,
+            _ if framed.began => Login::EachTime,
+            _ => Login::Silent,
+        };
+        if login != Login::Dump {
+            tracing::warn!(?ending, said = framed.before, "the login shell over there could not be read");
+        }
+        *known = (login != Login::Silent).then(|| Asked { place: place.to_owned(), login });
+        Ok(Some(login))
     }
-}
-
-enum Asked {
-    Known(Option<Login>),
-    Interrupted,
 }
 
 fn stopped(output: String, ending: Ending, limit: Duration) -> Finished {

@@ -10,10 +10,8 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr,
 };
 
-use super::SandboxPlaces;
-use super::cache::caches;
-use super::secret::{unchangeable, unreadable};
-use super::tree::{parts, repository_of};
+use super::refusal::Limits;
+use super::tree::parts;
 
 /// Rights up to this version are dealt with; what a kernel does not know is left out.
 const VERSION: ABI = ABI::V3;
@@ -61,8 +59,8 @@ fn version() -> i64 {
     }
 }
 
-/// The rules for commands of a project, as a descriptor a child can enter.
-pub(super) fn rules(places: &SandboxPlaces, project: &Path) -> Result<OwnedFd, String> {
+/// The rules of a fence, as a descriptor a child can enter.
+pub(super) fn rules(limits: &Limits) -> Result<OwnedFd, String> {
     let failed = |error: landlock::RulesetError| error.to_string();
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -71,16 +69,11 @@ pub(super) fn rules(places: &SandboxPlaces, project: &Path) -> Result<OwnedFd, S
         .map_err(failed)?;
     // Names of files are no secret, and a program that may not be read can still be run by its owner.
     let mut rules = add(rules, Path::new("/"), AccessFs::ReadDir | AccessFs::Execute)?;
-    for part in parts(Path::new("/"), &unreadable(places), MOST_RULES) {
+    for part in parts(Path::new("/"), &limits.unreadable, MOST_RULES) {
         rules = add(rules, &part, AccessFs::ReadFile.into())?;
     }
-    let kept_out = unchangeable(places);
-    let mut writable = vec![project.to_owned()];
-    writable.extend(repository_of(project));
-    writable.extend(places.temporary.iter().chain(&places.writable).cloned());
-    writable.extend(caches(&places.user_home));
-    for root in writable.iter().filter(|root| root.parent().is_some()) {
-        for part in parts(root, &kept_out, MOST_RULES) {
+    for root in &limits.writable {
+        for part in parts(root, &limits.unchangeable, MOST_RULES) {
             rules = add(rules, &part, AccessFs::from_all(VERSION))?;
         }
     }

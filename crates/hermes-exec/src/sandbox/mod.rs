@@ -1,12 +1,25 @@
 //! The fence the operating system puts around a local command.
 //!
 //! Everything is readable but secret stores; writable are the project, temporary folders, build caches and what the user
-//! names. The kernel enforces it (Landlock), for the command and all it starts. Holds what is inside and outside; the
-//! kernel's rules can only allow, so where something within a folder is kept out, its neighbours are let in one by one.
+//! names. The kernel enforces it, for the command and all it starts: Landlock says which files (`landlock`), a filter says
+//! which system calls (`calls`), and a view of the folders of its own keeps hooks from being written (`mounts`), where the
+//! system lets us. What in a repository makes git run programs is put back after the command where it changed
+//! (`repository`). Landlock can only allow, so where something within a folder is kept out, its neighbours are let in one
+//! by one (`tree`). What was refused is read from the command's complaint (`refusal`).
 
 mod cache;
 #[cfg(target_os = "linux")]
+mod calls;
+mod git_config;
+mod handle;
+#[cfg(target_os = "linux")]
 mod landlock;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod powers;
+mod refusal;
+mod repository;
 mod secret;
 mod tree;
 
@@ -15,6 +28,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_types::Finished;
+
+use refusal::Limits;
+pub use refusal::Refusal;
+use repository::Repository;
 
 /// `terminal.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +42,15 @@ pub enum SandboxMode {
     /// Always; where the kernel cannot, commands are not run.
     On,
     Off,
+}
+
+/// How far a command's connections go: `terminal.sandbox_network`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    #[default]
+    Everywhere,
+    /// Only to sockets that are files of this machine.
+    ThisMachine,
 }
 
 /// What the fence must know.
@@ -42,7 +68,30 @@ pub struct SandboxPlaces {
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     mode: SandboxMode,
+    reach: Reach,
     places: Arc<SandboxPlaces>,
+}
+
+/// What a fence had to do with a command that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FenceReport {
+    pub refused: Option<Refusal>,
+    /// What the command changed in a repository and was put back.
+    pub restored: Vec<String>,
+}
+
+impl FenceReport {
+    /// The same as one line behind an output.
+    pub(crate) fn note(&self) -> Option<String> {
+        let refused = self.refused.as_ref().map(|Refusal { path, rule, setting }| {
+            let what = path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default();
+            format!("{what}{rule}; {setting} would allow it")
+        });
+        let restored =
+            (!self.restored.is_empty()).then(|| format!("put back as it was: {}", self.restored.join(", ")));
+        let parts: Vec<String> = refused.into_iter().chain(restored).collect();
+        (!parts.is_empty()).then(|| format!("\n[sandbox: {}]", parts.join("; ")))
+    }
 }
 
 impl Sandbox {
@@ -58,7 +107,21 @@ impl Sandbox {
             temporary: places.temporary.into_iter().map(real).collect(),
             writable: places.writable.into_iter().map(real).collect(),
         };
-        Self { mode, places: Arc::new(places) }
+        Self { mode, reach: Reach::default(), places: Arc::new(places) }
+    }
+
+    #[must_use]
+    pub fn reaching(self, reach: Reach) -> Self {
+        Self { reach, ..self }
+    }
+
+    /// Whether this system can fence commands in.
+    pub fn is_possible() -> bool {
+        is_possible()
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.mode != SandboxMode::Off && is_possible()
     }
 
     /// Lets commands write to one more folder.
@@ -71,13 +134,16 @@ impl Sandbox {
 
     /// Whether commands are fenced in, in a sentence for the user; none when it was switched off on purpose.
     pub(crate) fn notice(&self) -> Option<String> {
+        let network = match self.reach {
+            Reach::Everywhere => "",
+            Reach::ThisMachine => ", have no network",
+        };
         match (self.mode, is_possible()) {
             (SandboxMode::Off, _) => None,
-            (_, true) => Some(
-                "Commands run in a sandbox: they write only to the project, temporary folders and caches, and cannot read \
-                 secret stores. `hermes config set terminal.sandbox off` switches it off."
-                    .to_owned(),
-            ),
+            (_, true) => Some(format!(
+                "Commands run in a sandbox: they write only to the project, temporary folders and caches{network}, and \
+                 cannot read secret stores. `hermes config set terminal.sandbox off` switches it off."
+            )),
             (SandboxMode::Auto, false) => {
                 Some("This kernel has no Landlock; commands run without a sandbox.".to_owned())
             }
@@ -92,7 +158,7 @@ impl Sandbox {
             (SandboxMode::On, false) => return Err(REFUSED.to_owned()),
             (_, true) => {}
         }
-        match Fence::build(&self.places, directory) {
+        match Fence::build(self, directory) {
             Ok(fence) => Ok(Some(fence)),
             Err(reason) if self.mode == SandboxMode::Auto => {
                 tracing::warn!(%reason, "no sandbox could be made; the command runs without one");
@@ -111,28 +177,52 @@ const REFUSED: &str =
 pub(crate) struct Fence {
     #[cfg(target_os = "linux")]
     rules: std::os::fd::OwnedFd,
-    /// Where the command may write, for explaining a refusal.
-    project: PathBuf,
+    #[cfg(target_os = "linux")]
+    mounts: Option<mounts::Mounts>,
+    #[cfg(target_os = "linux")]
+    filters: &'static [seccompiler::BpfProgram],
+    places: Arc<SandboxPlaces>,
+    directory: PathBuf,
+    limits: Limits,
+    repositories: Vec<Repository>,
 }
 
 impl Fence {
-    #[cfg(target_os = "linux")]
-    fn build(places: &SandboxPlaces, directory: &Path) -> Result<Self, String> {
+    fn build(sandbox: &Sandbox, directory: &Path) -> Result<Self, String> {
+        let places = &sandbox.places;
         let project = tree::project_of(directory, places);
-        let rules = landlock::rules(places, &project)?;
-        Ok(Self { rules, project })
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn build(_: &SandboxPlaces, directory: &Path) -> Result<Self, String> {
-        Ok(Self { project: directory.to_owned() })
+        let guarded = tree::repositories_in(&project, &places.writable);
+        let limits = Limits {
+            writable: tree::writable_roots(&project, places),
+            unreadable: secret::unreadable(places),
+            unchangeable: secret::unchangeable(places),
+            hooks: guarded.iter().map(|(_, git)| git.join("hooks")).collect(),
+            reach: sandbox.reach,
+        };
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            rules: landlock::rules(&limits)?,
+            #[cfg(target_os = "linux")]
+            mounts: mounts::Mounts::around(&guarded.iter().map(|(_, git)| git.clone()).collect::<Vec<_>>()),
+            #[cfg(target_os = "linux")]
+            filters: calls::filters(sandbox.reach),
+            places: Arc::clone(places),
+            directory: directory.to_owned(),
+            limits,
+            repositories: guarded.iter().filter_map(|(project, _)| Repository::record(project)).collect(),
+        })
     }
 
     /// Makes system calls only: it runs in a forked child.
     #[cfg(target_os = "linux")]
     pub(crate) fn enter(&self) -> io::Result<()> {
         use std::os::fd::AsFd;
-        landlock::enter(self.rules.as_fd())
+        if let Some(mounts) = &self.mounts {
+            mounts.enter()?;
+        }
+        powers::drop_all();
+        landlock::enter(self.rules.as_fd())?;
+        calls::enter(self.filters)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -140,19 +230,11 @@ impl Fence {
         Ok(())
     }
 
-    /// Words for a failure that the fence may have caused.
-    pub(crate) fn explain(&self, finished: &Finished) -> Option<String> {
-        const SIGNS: &[&str] =
-            &["Permission denied", "Operation not permitted", "EACCES", "EPERM", "no new privileges"];
-        if finished.exit_code == 0 || !SIGNS.iter().any(|sign| finished.output.contains(sign)) {
-            return None;
-        }
-        Some(format!(
-            "\n[sandbox: commands may write only below {}, in temporary folders and build caches, cannot read secret stores \
-             such as ~/.ssh, and cannot use sudo. If this refusal is due to that, work inside these folders, use the file \
-             tools, or ask the user to set `terminal.sandbox` to off.]",
-            self.project.display()
-        ))
+    /// What the fence had to do with a command that ended in `folder`. Puts back what must not stay.
+    pub(crate) fn report(&self, finished: &Finished, folder: &Path) -> FenceReport {
+        let restored = self.repositories.iter().flat_map(Repository::restore).collect();
+        let refused = self.limits.explain(finished, &[&self.directory, folder], &self.places);
+        FenceReport { refused, restored }
     }
 }
 

@@ -4,6 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::SandboxPlaces;
+use super::cache::caches;
+
+/// How far a folder that is no repository itself is looked through for some.
+const MOST_ENTRIES: usize = 256;
+const MOST_REPOSITORIES: usize = 16;
 
 /// The nearest folder above with a repository; the folder itself if there is none below the user's home.
 pub(super) fn project_of(directory: &Path, places: &SandboxPlaces) -> PathBuf {
@@ -21,6 +26,36 @@ pub(super) fn repository_of(project: &Path) -> Option<PathBuf> {
     let common = fs::read_to_string(folder.join("commondir")).ok();
     let common = common.and_then(|common| folder.join(common.trim()).canonicalize().ok());
     Some(common.unwrap_or(folder))
+}
+
+/// Where commands of a project may write.
+pub(super) fn writable_roots(project: &Path, places: &SandboxPlaces) -> Vec<PathBuf> {
+    let mut roots = vec![project.to_owned()];
+    roots.extend(repository_of(project));
+    roots.extend(places.temporary.iter().chain(&places.writable).cloned());
+    roots.extend(caches(&places.user_home));
+    // The whole machine is never meant.
+    roots.retain(|root| root.parent().is_some());
+    roots
+}
+
+/// Repositories commands of a project may write to, each with the folder that holds its data: its own, or those of the
+/// folders in it. Without those whose hooks the user lets commands write.
+pub(super) fn repositories_in(project: &Path, allowed: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
+    let git_of = |folder: &Path| {
+        let inside = folder.join(".git");
+        let found = if inside.is_dir() { inside.canonicalize().ok() } else { repository_of(folder) };
+        // One that is to be made later counts too.
+        found.unwrap_or(inside)
+    };
+    let mut found = vec![(project.to_owned(), git_of(project))];
+    if !project.join(".git").exists() {
+        let entries = fs::read_dir(project).into_iter().flatten().flatten().take(MOST_ENTRIES);
+        let folders = entries.map(|entry| entry.path()).filter(|path| path.join(".git").exists());
+        found.extend(folders.take(MOST_REPOSITORIES).map(|folder| (folder.clone(), git_of(&folder))));
+    }
+    found.retain(|(_, git)| !allowed.contains(&git.join("hooks")));
+    found
 }
 
 /// The largest parts of a tree that hold nothing of what is kept out. Links are left out: what they lead to is let in,

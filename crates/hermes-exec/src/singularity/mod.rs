@@ -3,14 +3,14 @@
 //! Made for machines where nobody is root: clusters. A host is the client program and its folders; a `Singularity` is one
 //! task's instance, made at the first command and made anew when it is gone. What a persistent one keeps is its overlay.
 
+mod disk;
 mod image;
 mod records;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use hermes_task::spawn_named;
 use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
 use tokio::sync::Mutex;
 
@@ -18,7 +18,7 @@ use crate::capture::Bounds;
 use crate::docker::{Keep, Limits, container_directory};
 use crate::remote::{
     Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
-    RemoteShell, find_program, lock_unless, safe_name,
+    RemoteShell, Site, find_program, lock_unless, safe_name,
 };
 use crate::variables::Variables;
 
@@ -35,6 +35,8 @@ pub struct SingularityHostOptions {
     pub cache: Option<PathBuf>,
     /// The file that says which overlay belongs to which task.
     pub records: PathBuf,
+    /// A word of warning is said when there is more than this in the scratch folder, in GB.
+    pub disk_warning: u64,
 }
 
 /// One task's instance.
@@ -59,6 +61,7 @@ pub struct SingularityHost {
     options: SingularityHostOptions,
     /// Held while an image is built, so that it is built once.
     building: Mutex<()>,
+    measured: Once,
     tasks: PerTask<Singularity>,
 }
 
@@ -89,7 +92,13 @@ impl SingularityHost {
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
         let cli = Cli { program, variables, clock };
-        Arc::new(Self { cli, options, building: Mutex::new(()), tasks: PerTask::default() })
+        Arc::new(Self {
+            cli,
+            options,
+            building: Mutex::new(()),
+            measured: Once::new(),
+            tasks: PerTask::default(),
+        })
     }
 
     /// Whether the client works.
@@ -109,10 +118,15 @@ impl SingularityHost {
     pub fn open(self: &Arc<Self>, options: SingularityOptions) -> Arc<Singularity> {
         let task = options.task.clone();
         self.tasks.get_or_make(&task, || {
-            let start = container_directory(options.directory.as_deref());
-            let shell = RemoteShell::new(&start, &options.exports, options.bounds);
+            let shell = new_shell(&options);
             Singularity { host: Arc::clone(self), options, shell, instance: Mutex::new(None) }
         })
+    }
+
+    /// Looks once, beside everything else, how much has gathered in the scratch folder.
+    fn measure_scratch(&self) {
+        let (scratch, warning) = (self.options.scratch.clone(), self.options.disk_warning);
+        self.measured.call_once(|| disk::warn_beside(scratch, warning));
     }
 
     fn cache(&self) -> PathBuf {
@@ -153,11 +167,16 @@ impl Singularity {
     /// Stops the instance. One that is gone already is no failure. The next command starts a new one.
     pub async fn close(&self) {
         let Some(name) = self.instance.lock().await.take() else { return };
-        self.shell.clean(&self.reach(&name)).await;
+        self.shell.clean(&self.reach(&name), &name).await;
         self.stop(&name).await;
     }
 
-    async fn execute(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
+    async fn execute(
+        &self,
+        shell: &RemoteShell,
+        command: Command<'_>,
+        cancel: &Cancel,
+    ) -> Result<Finished, RunError> {
         let mut fresh = false;
         loop {
             let name = match self.running(cancel).await {
@@ -169,7 +188,7 @@ impl Singularity {
                     return Err(RunError::Unavailable(format!("the instance could not be started: {error}")));
                 }
             };
-            match self.shell.call(&self.reach(&name), command, cancel).await? {
+            match shell.call(&self.reach(&name), &name, command, cancel).await? {
                 Called::Finished(finished) => return Ok(finished),
                 // Nothing was run, so it may be run again.
                 Called::NeverBegan { .. } if !fresh && self.is_gone(&name).await => {
@@ -200,6 +219,7 @@ impl Singularity {
             return Ok(name.clone());
         }
         self.host.check(cancel).await.map_err(|error| CliError::Refused(error.to_string()))?;
+        self.host.measure_scratch();
         let image = self.host.image(&self.options.image, cancel).await?;
         let overlay = match self.options.keep {
             Keep::Persistent => Some(self.overlay().map_err(|error| CliError::Refused(error.to_string()))?),
@@ -248,7 +268,6 @@ impl Singularity {
         let mut instance = self.instance.lock().await;
         if instance.as_deref() == Some(name) {
             *instance = None;
-            self.shell.forget().await;
         }
     }
 
@@ -265,13 +284,8 @@ impl Singularity {
 /// An instance nobody holds any more is stopped beside, if there is still a runtime to do it.
 impl Drop for Singularity {
     fn drop(&mut self) {
-        let Some(name) = self.instance.get_mut().take() else { return };
-        if tokio::runtime::Handle::try_current().is_ok() {
-            let cli = self.host.cli.clone();
-            let words = ["instance", "stop", &name].map(str::to_owned);
-            spawn_named(format!("stop {name}"), &Cancel::new(), async move {
-                cli.ask(&words, None, STOP_LIMIT, &Cancel::new()).await
-            });
+        if let Some(name) = self.instance.get_mut().take() {
+            self.host.cli.ask_beside(&["instance", "stop", &name], STOP_LIMIT);
         }
     }
 }
@@ -282,8 +296,45 @@ impl Environment for Singularity {
         command: Command<'a>,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(command, cancel))
+        Box::pin(self.execute(&self.shell, command, cancel))
     }
+}
+
+impl Site for Singularity {
+    fn new_shell(&self) -> RemoteShell {
+        new_shell(&self.options)
+    }
+
+    fn run_in<'a>(
+        &'a self,
+        shell: &'a RemoteShell,
+        command: Command<'a>,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+        Box::pin(self.execute(shell, command, cancel))
+    }
+
+    fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let name = self.instance.lock().await.clone();
+            if let Some(name) = name {
+                shell.clean(&self.reach(&name), &name).await;
+            }
+        })
+    }
+
+    fn current(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { self.instance.lock().await.clone() })
+    }
+
+    fn end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.close())
+    }
+}
+
+fn new_shell(options: &SingularityOptions) -> RemoteShell {
+    let start = container_directory(options.directory.as_deref());
+    RemoteShell::new(&start, &options.exports, options.bounds)
 }
 
 fn start_arguments(limits: &Limits, overlay: Option<&Path>, image: &str, name: &str) -> Vec<String> {

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use hermes_exec::{Bounds, Daytona, DaytonaAccount, DaytonaOptions, Forwarded, Keep, Limits, RemoteFiles};
 use hermes_net::{Client, Config, Proxies};
-use hermes_task::{SystemClock, Task, spawn_named};
-use hermes_types::{Cancel, RunError, Secret};
+use hermes_task::{SystemClock, Task};
+use hermes_types::{Cancel, Secret};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 use super::files::works_on_files;
+use super::http::{Asked, serve};
 use super::remote::{There, keeps_its_state, speaks_plainly, takes_input};
 use super::support::LONG;
 
@@ -33,20 +32,15 @@ struct Service {
 
 impl Service {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}/api/", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State::default()));
         let home = tempfile::tempdir().unwrap();
         let (shared, folder) = (Arc::clone(&state), home.path().to_owned());
-        let task = spawn_named("daytona", &Cancel::new(), async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let (state, folder) = (Arc::clone(&shared), folder.clone());
-                drop(spawn_named("request", &Cancel::new(), async move {
-                    serve(stream, &state, &folder).await;
-                }));
-            }
-        });
+        let (address, task) = serve(Arc::new(move |asked| {
+            let (state, folder) = (Arc::clone(&shared), folder.clone());
+            Box::pin(async move { answer(asked, &state, &folder).await })
+        }))
+        .await;
+        let address = format!("{address}/api/");
         let clock = Arc::new(SystemClock::new());
         let client = Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
         let account = DaytonaAccount::new(client, Some(&address), Secret::new("key"), clock).unwrap();
@@ -75,42 +69,15 @@ impl Service {
     }
 }
 
-async fn serve(mut stream: TcpStream, state: &Mutex<State>, home: &std::path::Path) {
-    let mut bytes = Vec::new();
-    let (head, body_at) = loop {
-        if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
-            return;
-        }
-        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-            break (String::from_utf8(bytes[..at].to_vec()).unwrap(), at + 4);
-        }
-    };
-    let header = |name: &str| {
-        head.lines()
-            .find_map(|line| line.split_once(": ").filter(|(known, _)| known.eq_ignore_ascii_case(name)))
-            .map(|(_, value)| value.to_owned())
-    };
-    let length: usize = header("content-length").map_or(0, |text| text.parse().unwrap());
-    while bytes.len() < body_at + length {
-        stream.read_buf(&mut bytes).await.unwrap();
-    }
-    let body: Value = serde_json::from_slice(&bytes[body_at..]).unwrap_or(Value::Null);
-    let mut words = head.split(' ');
-    let (method, path) =
-        (words.next().unwrap(), words.next().unwrap().strip_prefix("/api/").unwrap().to_owned());
-    let (status, answer) = if header("authorization").as_deref() != Some("Bearer key") {
+async fn answer(asked: Asked, state: &Mutex<State>, home: &std::path::Path) -> (u16, Value) {
+    let path = asked.path.strip_prefix("/api/").unwrap();
+    if asked.header("authorization") != Some("Bearer key") {
         (401, json!({ "message": "Unauthorized" }))
     } else if path.ends_with("/process/execute") {
-        execute(state, &body, home).await
+        execute(state, &asked.body, home).await
     } else {
-        manage(&mut state.lock().unwrap(), method, &path, &body)
-    };
-    let answer = answer.to_string();
-    let text = format!(
-        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
-        answer.len()
-    );
-    let _ = stream.write_all(text.as_bytes()).await;
+        manage(&mut state.lock().unwrap(), &asked.method, path, &asked.body)
+    }
 }
 
 async fn execute(state: &Mutex<State>, body: &Value, home: &std::path::Path) -> (u16, Value) {
@@ -257,5 +224,4 @@ async fn a_key_that_is_missing_or_refused_is_said() {
     let client = Client::new(Config::new(clock.clone())).unwrap();
     let none = DaytonaAccount::new(client, None, Secret::new(""), clock).unwrap_err();
     assert!(none.to_string().contains("DAYTONA_API_KEY"));
-    assert!(matches!(hermes_exec::modal(), Err(RunError::Unavailable(text)) if text.contains("gRPC")));
 }

@@ -48,6 +48,7 @@ impl Cluster {
             scratch: folder.path().join("scratch"),
             cache: None,
             records: folder.path().join("singularity_snapshots.json"),
+            disk_warning: 500,
         };
         let host = SingularityHost::find(options, variables, Arc::new(SystemClock::new())).unwrap();
         Self { folder, host }
@@ -158,7 +159,8 @@ async fn an_instance_that_is_gone_is_started_anew() {
 #[tokio::test]
 async fn a_program_that_is_missing_is_named() {
     let variables = Variables::for_commands([("PATH", "/usr/bin:/no/such")], &[], &[]);
-    let options = SingularityHostOptions { scratch: "/s".into(), cache: None, records: "/r".into() };
+    let options =
+        SingularityHostOptions { scratch: "/s".into(), cache: None, records: "/r".into(), disk_warning: 1 };
     let host = SingularityHost::at("/no/apptainer".into(), options, variables, Arc::new(SystemClock::new()));
     let failed = host.check(&Cancel::new()).await;
     assert!(

@@ -96,7 +96,8 @@ fn is_gateway(pid: u32, record: &Value) -> bool {
     }
     let argv = record.get("argv").and_then(Value::as_array).into_iter().flatten();
     let argv: Vec<&str> = argv.filter_map(Value::as_str).collect();
-    record.get("kind").and_then(Value::as_str) == Some("hermes-gateway") && looks_like_gateway(&argv.join(" "))
+    record.get("kind").and_then(Value::as_str) == Some("hermes-gateway")
+        && looks_like_gateway(&argv.join(" "))
 }
 
 fn looks_like_gateway(line: &str) -> bool {

@@ -38,7 +38,7 @@ impl Gateway {
 
     /// Until nothing waits any more.
     async fn look_after(&self, key: &str) {
-        loop {
+        while !self.is_draining() {
             let seen = self.desk.arrivals(key);
             self.desk.prepare(key);
             match self.next_work(key).await {
@@ -51,6 +51,7 @@ impl Gateway {
                 }
             }
         }
+        self.desk.abandon(key);
     }
 
     async fn next_work(&self, key: &str) -> Result<Option<Work>, StoreError> {

@@ -15,7 +15,9 @@ async fn a_plain_answer_has_the_shape_clients_know() {
     let answer = bench.post("/v1/chat/completions", &say("hello")).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let body = answer.json();
-    assert!(body["id"].as_str().unwrap().starts_with("chatcmpl-") && body["id"].as_str().unwrap().len() == 38);
+    assert!(
+        body["id"].as_str().unwrap().starts_with("chatcmpl-") && body["id"].as_str().unwrap().len() == 38
+    );
     assert_eq!(body["object"], "chat.completion");
     assert_eq!(body["model"], "hermes-agent");
     assert_eq!(body["choices"][0]["message"], json!({"role": "assistant", "content": "you said: hello"}));
@@ -59,7 +61,11 @@ async fn a_conversation_that_is_told_again_goes_on_in_its_session_and_others_do_
     assert_eq!(second.header("x-hermes-session-id").unwrap(), session);
     assert_eq!(bench.store.transcript(&session.as_str().into()).await.unwrap().len(), 4);
     let repeated = bench.post("/v1/chat/completions", &say("hello")).await;
-    assert_ne!(repeated.header("x-hermes-session-id").unwrap(), session, "a new conversation, begun the same way");
+    assert_ne!(
+        repeated.header("x-hermes-session-id").unwrap(),
+        session,
+        "a new conversation, begun the same way"
+    );
     let edited = json!({"messages": [
         {"role": "user", "content": "hello"}, {"role": "assistant", "content": "something else"},
         {"role": "user", "content": "more"},
@@ -73,7 +79,8 @@ async fn a_conversation_that_is_told_again_goes_on_in_its_session_and_others_do_
 
 #[tokio::test]
 async fn a_named_session_keeps_its_own_history() {
-    let model = TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
+    let model =
+        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
     let bench = Bench::with(model).await;
     let header = [("X-Hermes-Session-Id", "my-talk")];
     let send = |text: &str| say(text).to_string();
@@ -83,8 +90,9 @@ async fn a_named_session_keeps_its_own_history() {
     assert_eq!(two.json()["choices"][0]["message"]["content"], "two after 2");
     assert_eq!(two.header("x-hermes-session-id"), Some("my-talk"));
     for bad in ["../etc", "a b", &"x".repeat(257), "a/b"] {
-        let answer =
-            bench.send("POST", "/v1/chat/completions", &[("X-Hermes-Session-Id", bad)], send("x").as_bytes()).await;
+        let answer = bench
+            .send("POST", "/v1/chat/completions", &[("X-Hermes-Session-Id", bad)], send("x").as_bytes())
+            .await;
         assert_eq!(answer.status, 400, "{bad}");
         assert_eq!(answer.json()["error"]["param"], "X-Hermes-Session-Id");
     }
@@ -107,7 +115,11 @@ async fn a_stream_has_role_words_finish_and_done() {
     let last = events.last().unwrap();
     assert_eq!(last["choices"][0]["finish_reason"], "stop");
     assert_eq!(last["usage"]["total_tokens"], 15);
-    assert!(events.iter().all(|event| event["object"] == "chat.completion.chunk" && event["id"] == events[0]["id"]));
+    assert!(
+        events
+            .iter()
+            .all(|event| event["object"] == "chat.completion.chunk" && event["id"] == events[0]["id"])
+    );
 }
 
 #[tokio::test]
@@ -160,7 +172,11 @@ async fn what_fails_upstream_has_an_honest_status() {
         let failure = error.clone();
         let bench = Bench::with(TestModel::new(move |_, _| Step::Fail(failure.clone()))).await;
         let answer = bench.post("/v1/chat/completions", &say("hello")).await;
-        assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (status, Some(code)), "{error:?}");
+        assert_eq!(
+            (answer.status, answer.json()["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{error:?}"
+        );
         let mut body = say("hello again");
         body["stream"] = json!(true);
         let answer = bench.post("/v1/chat/completions", &body).await;
@@ -175,20 +191,22 @@ async fn the_same_key_runs_once_even_at_the_same_time() {
     let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("ran {said}")))).await;
     let body = say("pay").to_string();
     let headers = [("Idempotency-Key", "order-1")];
-    let (one, two) = tokio::join!(
-        bench.send("POST", "/v1/chat/completions", &headers, body.as_bytes()),
-        async {
+    let (one, two) =
+        tokio::join!(bench.send("POST", "/v1/chat/completions", &headers, body.as_bytes()), async {
             bench.until_asked(1).await;
             bench.model.gate.add_permits(5);
             bench.send("POST", "/v1/chat/completions", &headers, body.as_bytes()).await
-        }
-    );
+        });
     assert_eq!(one.json()["choices"][0]["message"], two.json()["choices"][0]["message"]);
     assert_ne!(one.json()["id"], two.json()["id"]);
     assert_eq!(bench.model.questions(), ["pay"]);
     let other = say("other").to_string();
     let three = bench.send("POST", "/v1/chat/completions", &headers, other.as_bytes()).await;
-    assert_eq!(three.json()["choices"][0]["message"]["content"], "ran other", "another request under the same key");
+    assert_eq!(
+        three.json()["choices"][0]["message"]["content"],
+        "ran other",
+        "another request under the same key"
+    );
 }
 
 #[tokio::test]

@@ -12,9 +12,17 @@ async fn only_the_key_opens_the_door_and_health_needs_none() {
         assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("ok")));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
-    let wrong = ["", "Bearer", "Bearer ", "Bearer wrong", &format!("Basic {KEY}"), &format!("Bearer {KEY}x"), KEY];
+    let wrong =
+        ["", "Bearer", "Bearer ", "Bearer wrong", &format!("Basic {KEY}"), &format!("Bearer {KEY}x"), KEY];
     for given in wrong {
-        for path in ["/v1/models", "/health/detailed", "/v1/responses/x", "/nowhere", "/v1/../v1/models", "//v1/models"] {
+        for path in [
+            "/v1/models",
+            "/health/detailed",
+            "/v1/responses/x",
+            "/nowhere",
+            "/v1/../v1/models",
+            "//v1/models",
+        ] {
             let answer = bench.send("GET", path, &[("Authorization", given)], b"").await;
             assert_eq!(answer.status, 401, "{given:?} {path}");
             assert_eq!(answer.json()["error"]["code"], "invalid_api_key");
@@ -34,7 +42,10 @@ async fn other_origins_stay_outside() {
     let bench = Bench::configured(
         TestModel::echo(),
         "",
-        &[("API_SERVER_KEY", KEY), ("API_SERVER_CORS_ORIGINS", "https://good.example, http://localhost:3000")],
+        &[
+            ("API_SERVER_KEY", KEY),
+            ("API_SERVER_CORS_ORIGINS", "https://good.example, http://localhost:3000"),
+        ],
     )
     .await;
     let hostile = bench.send("GET", "/v1/models", &[("Origin", "https://evil.example")], b"").await;
@@ -43,7 +54,11 @@ async fn other_origins_stay_outside() {
         .send(
             "OPTIONS",
             "/v1/chat/completions",
-            &[("Origin", "https://good.example"), ("Access-Control-Request-Headers", "x-stainless-lang, authorization"), ("Authorization", "")],
+            &[
+                ("Origin", "https://good.example"),
+                ("Access-Control-Request-Headers", "x-stainless-lang, authorization"),
+                ("Authorization", ""),
+            ],
             b"",
         )
         .await;
@@ -70,7 +85,8 @@ async fn bodies_that_are_too_large_are_refused_however_they_come() {
         chunked.extend_from_slice(b"\r\n");
     }
     chunked.extend_from_slice(b"0\r\n\r\n");
-    let answer = bench.send("POST", "/v1/chat/completions", &[("Transfer-Encoding", "chunked")], &chunked).await;
+    let answer =
+        bench.send("POST", "/v1/chat/completions", &[("Transfer-Encoding", "chunked")], &chunked).await;
     assert_eq!(answer.status, 413);
 }
 
@@ -93,8 +109,14 @@ async fn every_body_that_cannot_be_used_names_the_field() {
         ("messages[0].content", json!({"messages": [{"role": "user", "content": 5}]})),
         ("messages[0].content[0]", json!({"messages": [{"role": "user", "content": [5]}]})),
         ("messages[0].content[0].type", json!({"messages": [{"role": "user", "content": [{"text": "x"}]}]})),
-        ("messages[0].content[0].type", json!({"messages": [{"role": "user", "content": [{"type": "file"}]}]})),
-        ("messages[0].content[0].text", json!({"messages": [{"role": "user", "content": [{"type": "text"}]}]})),
+        (
+            "messages[0].content[0].type",
+            json!({"messages": [{"role": "user", "content": [{"type": "file"}]}]}),
+        ),
+        (
+            "messages[0].content[0].text",
+            json!({"messages": [{"role": "user", "content": [{"type": "text"}]}]}),
+        ),
         (
             "messages[0].content[0].image_url",
             json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]}),
@@ -111,9 +133,21 @@ async fn every_body_that_cannot_be_used_names_the_field() {
         assert_eq!(error["param"], param, "{body}");
         assert_eq!(error["type"], "invalid_request_error");
     }
-    for raw in [&b"{"[..], b"", b"\xff\xfe", br#"{"messages":[{"role":"user","content":"\ud800"}]}"#, b"{}{}"] {
+    for raw in [&b"{"[..], b"", b"\xff\xfe", br#"{"messages":[{"role":"user","content":"\ud800"}]}"#, b"{}{}"]
+    {
         let answer = bench.send("POST", "/v1/chat/completions", &[], raw).await;
-        assert_eq!((answer.status, answer.json()["error"]["param"].as_str().unwrap_or("")), (400, if raw == b"{}{}" || raw == b"{" || raw.is_empty() || raw[0] == 0xff || raw.len() > 5 { "body" } else { "" }), "{raw:?}");
+        assert_eq!(
+            (answer.status, answer.json()["error"]["param"].as_str().unwrap_or("")),
+            (
+                400,
+                if raw == b"{}{}" || raw == b"{" || raw.is_empty() || raw[0] == 0xff || raw.len() > 5 {
+                    "body"
+                } else {
+                    ""
+                }
+            ),
+            "{raw:?}"
+        );
     }
     assert!(bench.model.questions().is_empty());
 }
@@ -124,11 +158,25 @@ async fn thousands_of_mangled_bodies_do_no_harm() {
     let bench = Bench::with(TestModel::new(|_, _| Step::Say("ok".into()))).await;
     let seeds = [
         json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": false}).to_string(),
-        json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "store": true}).to_string(),
-        json!({"input": "x", "conversation": "c", "truncation": "auto", "previous_response_id": null}).to_string(),
+        json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "store": true})
+            .to_string(),
+        json!({"input": "x", "conversation": "c", "truncation": "auto", "previous_response_id": null})
+            .to_string(),
     ];
-    let pieces: [&[u8]; 12] =
-        [b"null", b"[]", b"{}", b"\"\"", b"1e999", b"-0", b"\\ud800", b"true", b"\x00", b"[[[[", b"9999999999999999999", b"\xc3\x28"];
+    let pieces: [&[u8]; 12] = [
+        b"null",
+        b"[]",
+        b"{}",
+        b"\"\"",
+        b"1e999",
+        b"-0",
+        b"\\ud800",
+        b"true",
+        b"\x00",
+        b"[[[[",
+        b"9999999999999999999",
+        b"\xc3\x28",
+    ];
     let mut random = Random(0x5eed);
     for round in 0..1500 {
         let mut body = seeds[round % seeds.len()].clone().into_bytes();

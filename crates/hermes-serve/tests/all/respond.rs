@@ -25,7 +25,8 @@ async fn answers_are_kept_chained_found_and_removed() {
     assert_eq!(text(&two), "two after 2");
     assert!(bench.model.asked.lock().unwrap()[1].system.ends_with("Be kind."), "instructions are inherited");
     // The first can be built on again, in another direction.
-    let other = bench.post("/v1/responses", &json!({"input": "other", "previous_response_id": id})).await.json();
+    let other =
+        bench.post("/v1/responses", &json!({"input": "other", "previous_response_id": id})).await.json();
     assert_eq!(text(&other), "other after 2");
     let found = bench.get(&format!("/v1/responses/{id}")).await;
     assert_eq!(found.json(), one);
@@ -44,8 +45,9 @@ async fn a_name_stands_for_the_newest_answer() {
         let body = bench.post("/v1/responses", &json!({"input": said, "conversation": "trip"})).await.json();
         assert_eq!(text(&body), expected);
     }
-    let both =
-        bench.post("/v1/responses", &json!({"input": "x", "conversation": "t", "previous_response_id": "r"})).await;
+    let both = bench
+        .post("/v1/responses", &json!({"input": "x", "conversation": "t", "previous_response_id": "r"}))
+        .await;
     assert_eq!((both.status, both.json()["error"]["param"].as_str()), (400, Some("conversation")));
 }
 
@@ -66,12 +68,19 @@ async fn output_is_of_this_turn_only() {
     let bench = Bench::with(model).await;
     let one = bench.post("/v1/responses", &json!({"input": "use it"})).await.json();
     let kinds = |body: &Value| -> Vec<String> {
-        body["output"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap().to_owned()).collect()
+        body["output"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["type"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(kinds(&one), ["function_call", "function_call_output", "message"]);
     assert_eq!(one["output"][0]["call_id"], one["output"][1]["call_id"]);
-    let two =
-        bench.post("/v1/responses", &json!({"input": "now talk", "previous_response_id": one["id"]})).await.json();
+    let two = bench
+        .post("/v1/responses", &json!({"input": "now talk", "previous_response_id": one["id"]}))
+        .await
+        .json();
     assert_eq!(kinds(&two), ["message"]);
 }
 

@@ -18,7 +18,10 @@ async fn a_run_goes_on_by_itself_and_tells_what_happened() {
     assert_eq!(events.last().unwrap()["event"], "run.completed");
     assert_eq!(events.last().unwrap()["output"], "you said: hello");
     let found = bench.get(&format!("/v1/runs/{id}")).await.json();
-    assert_eq!((found["status"].as_str(), found["output"].as_str()), (Some("completed"), Some("you said: hello")));
+    assert_eq!(
+        (found["status"].as_str(), found["output"].as_str()),
+        (Some("completed"), Some("you said: hello"))
+    );
 }
 
 #[tokio::test]
@@ -29,7 +32,8 @@ async fn a_run_asks_and_can_be_answered_or_stopped() {
         _ => Step::Call("risky", "{}"),
     });
     let bench = Bench::with(model).await;
-    let id = bench.post("/v1/runs", &json!({"input": "go"})).await.json()["run_id"].as_str().unwrap().to_owned();
+    let id =
+        bench.post("/v1/runs", &json!({"input": "go"})).await.json()["run_id"].as_str().unwrap().to_owned();
     while bench.get(&format!("/v1/runs/{id}")).await.json()["status"] != "waiting_for_approval" {}
     let bad = bench.post(&format!("/v1/runs/{id}/approval"), &json!({"choice": "maybe"})).await;
     assert_eq!((bad.status, bad.json()["error"]["param"].as_str()), (400, Some("choice")));
@@ -39,7 +43,8 @@ async fn a_run_asks_and_can_be_answered_or_stopped() {
     let again = bench.post(&format!("/v1/runs/{id}/approval"), &json!({"choice": "once"})).await;
     assert_eq!((again.status, again.json()["error"]["code"].as_str()), (409, Some("approval_not_pending")));
 
-    let id = bench.post("/v1/runs", &json!({"input": "hang"})).await.json()["run_id"].as_str().unwrap().to_owned();
+    let id =
+        bench.post("/v1/runs", &json!({"input": "hang"})).await.json()["run_id"].as_str().unwrap().to_owned();
     bench.until_asked(3).await;
     bench.post(&format!("/v1/runs/{id}/stop"), &json!({})).await;
     let told = bench.get(&format!("/v1/runs/{id}/events")).await;

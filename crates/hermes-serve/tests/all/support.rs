@@ -86,7 +86,9 @@ impl Bench {
         let home = Home::at(folder.path());
         let store = Store::open(&folder.path().join("state.db")).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let env = Env::from_pairs(env.iter().copied().chain([("API_SERVER_PORT", "0"), ("API_SERVER_ENABLED", "1")]));
+        let env = Env::from_pairs(
+            env.iter().copied().chain([("API_SERVER_PORT", "0"), ("API_SERVER_ENABLED", "1")]),
+        );
         let settings = ServerSettings::resolve(&Config::load(&home, &env), &env).unwrap();
         let live = Live::new(home, env, folder.path().join("project"));
         let agents = Arc::new(Maker {
@@ -112,7 +114,13 @@ impl Bench {
     }
 
     /// A request with the key, unless another is among the headers.
-    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let mut stream = self.open(method, path, headers, body).await;
         read_all(&mut stream).await
     }

@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::guard::{FileGuard, SECRET_IN_HOME};
-use super::users::homes;
 
 const FILES_OF_USER: &[&str] = &[
     ".bashrc",
@@ -36,20 +35,25 @@ const MOST_LINKS: usize = 40;
 const SOCKETS: &[&str] = &["/var/run/docker.sock", "/run/docker.sock"];
 
 impl FileGuard {
-    /// Why this file must not be written, if there is a reason. `given` is the path as the model wrote it.
-    pub(crate) fn refuse_write(&self, given: &str, path: &Path, roots: &[PathBuf]) -> Option<String> {
+    /// Why this file must not be written, if there is a reason. `given` is the path as the model wrote it; `users` are the
+    /// homes whose secrets count.
+    pub(crate) fn refuse_write(
+        &self,
+        given: &str,
+        path: &Path,
+        users: &[PathBuf],
+        roots: &[PathBuf],
+    ) -> Option<String> {
         let real = real_path(path);
         let is = |other: PathBuf| real == real_path(&other);
         let under = |other: PathBuf| real.starts_with(real_path(&other));
         let home = self.home();
-        // What is secret in this user's home is no less so in another's.
-        let users = homes().into_iter().chain([self.user_home().to_owned()]);
-        let of_user = |user: PathBuf| {
+        let of_user = |user: &PathBuf| {
             FILES_OF_USER.iter().any(|name| is(user.join(name)))
                 || FOLDERS_OF_USER.iter().any(|name| under(user.join(name)))
         };
-        let protected = users.into_iter().any(of_user)
-            || SECRET_IN_HOME.iter().chain(OURS).any(|name| under(home.join(name)));
+        let protected =
+            users.iter().any(of_user) || SECRET_IN_HOME.iter().chain(OURS).any(|name| under(home.join(name)));
         if protected {
             return Some(format!("Write denied: '{given}' is a protected system/credential file."));
         }

@@ -96,17 +96,7 @@ impl FileGuard {
             None if path == "~" => self.user_home.clone(),
             None => others_home(path).unwrap_or_else(|| folder.join(path)),
         };
-        let mut clean = PathBuf::new();
-        for part in joined.components() {
-            match part {
-                Component::ParentDir => {
-                    clean.pop();
-                }
-                Component::CurDir => {}
-                other => clean.push(other),
-            }
-        }
-        clean
+        clean(&joined)
     }
 
     /// Why this file must not be read, if there is a reason. Every link on the way is looked at.
@@ -142,6 +132,21 @@ impl FileGuard {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ENV_FILES.contains(&name).then(|| Refusal::EnvFile(path.to_owned()))
     }
+}
+
+/// The path without `.` and `..`, no link followed.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
 }
 
 fn is_device(path: &Path) -> bool {

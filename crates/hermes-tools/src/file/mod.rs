@@ -3,11 +3,14 @@
 //! Holds no tool. Invariant: every tool resolves a path, and decides about it, through the same `Files`.
 
 mod deny;
+pub(crate) mod disk;
 pub(crate) mod extension;
 mod guard;
+mod here;
 pub(crate) mod lint;
 pub(crate) mod state;
 pub(crate) mod store;
+mod there;
 mod users;
 
 use std::collections::HashSet;
@@ -15,16 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
-use hermes_types::{Call, Occasion, TaskId};
+use hermes_types::{Call, Cancel, Occasion, Outcome, TaskId};
+use serde_json::json;
+use tokio::runtime::Handle;
 
+use crate::answer;
 use crate::checkpoint::Checkpoints;
 use crate::folders::Folders;
+use crate::terminal::rooms::Closed;
+use crate::terminal::{Place, Shells};
 
 pub(crate) use deny::real_path;
+use disk::{Disk, Locality};
 pub use guard::FileGuard;
 pub(crate) use guard::Refusal;
+use here::HostDisk;
 pub use lint::{Lint, Linter};
 pub use state::FileState;
+pub(crate) use there::FarDisk;
 
 /// Whether secrets in files are masked before a model sees them. Decided once, at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +99,8 @@ pub struct Files {
     pub(crate) guard: Arc<FileGuard>,
     pub(crate) options: Arc<FileOptions>,
     pub(crate) folders: Folders,
+    /// Where commands run, when that may be elsewhere.
+    shells: Option<Shells>,
     pub(crate) state: Arc<FileState>,
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     pub(crate) linter: Option<Arc<dyn Linter>>,
@@ -100,6 +113,7 @@ impl Files {
             guard: Arc::new(guard),
             options: Arc::new(options),
             folders,
+            shells: None,
             state: Arc::default(),
             checkpoints: None,
             linter: None,
@@ -110,6 +124,12 @@ impl Files {
     #[must_use]
     pub fn with_folders(self, folders: Folders) -> Self {
         Self { folders, ..self }
+    }
+
+    /// Works on the files that these shells' commands see.
+    #[must_use]
+    pub fn with_shells(self, shells: Shells) -> Self {
+        Self { shells: Some(shells), ..self }
     }
 
     /// Takes a snapshot of a project before its files are written.
@@ -133,14 +153,31 @@ impl Files {
         &self.state
     }
 
-    /// What a path in a call means.
-    pub(crate) fn resolve(&self, call: &Call, path: &str) -> PathBuf {
-        self.guard.resolve(&self.folders.of(&call.task), path)
-    }
-
-    /// Why a file must not be written.
-    pub(crate) fn refuse_write(&self, given: &str, path: &Path) -> Option<String> {
-        self.guard.refuse_write(given, path, &self.options.write_roots)
+    /// The files a call works on. What it gives blocks, and is for a thread of its own.
+    pub(crate) async fn disk(&self, call: &Call, cancel: &Cancel) -> Result<Box<dyn Disk>, Outcome> {
+        let (files, folder) = (self.clone(), self.folders.of(&call.task));
+        let Some(shells) = self.shells.as_ref().filter(|shells| !shells.is_here()) else {
+            return Ok(Box::new(HostDisk { files, folder }));
+        };
+        let stay = match shells.enter(&call.task, cancel).await {
+            Ok(Place::There(stay)) => stay,
+            Ok(Place::Here(_)) => return Ok(Box::new(HostDisk { files, folder })),
+            Err(Closed::Disabled(reason)) => {
+                let error = format!("File tools disabled: {reason}");
+                return Err(answer::failed(&json!({"error": error, "status": "disabled"})));
+            }
+            Err(Closed::Interrupted) => return Err(Outcome::failed("interrupted before it was begun")),
+        };
+        let bearings = stay.bearings(cancel).await.map_err(|error| Outcome::failed(error.to_string()))?;
+        Ok(Box::new(FarDisk {
+            files,
+            stay,
+            runtime: Handle::current(),
+            cancel: cancel.clone(),
+            folder: bearings.directory,
+            home: bearings.home,
+            reachable: shells.reachable(),
+        }))
     }
 
     pub(crate) fn masked(&self, text: String) -> String {
@@ -163,8 +200,9 @@ impl Files {
         after.lines().any(|line| masks.contains(line.trim()))
     }
 
-    pub(crate) fn checkpoint(&self, call: &Call, path: &Path) {
-        if let Some(checkpoints) = &self.checkpoints {
+    /// Before a file of this machine is changed, its project is recorded.
+    pub(crate) fn checkpoint(&self, call: &Call, disk: &dyn Disk, path: &Path) {
+        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| disk.locality() == Locality::Here) {
             checkpoints.before(&call.turn, path, &format!("before {}", call.name));
         }
     }

@@ -3,7 +3,7 @@
 //! Bounded: the oldest entries go first. Nothing is kept of a task that ended, and nothing on disk.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
+use std::fs::Metadata;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,13 +22,12 @@ const MOST_TASKS: usize = 1000;
 /// When a file was last changed, as far as that can be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    modified: SystemTime,
-    len: u64,
+    pub(crate) modified: SystemTime,
+    pub(crate) len: u64,
 }
 
 impl Stamp {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let meta = fs::metadata(path).ok()?;
+    pub(crate) fn of(meta: &Metadata) -> Option<Self> {
         Some(Self { modified: meta.modified().ok()?, len: meta.len() })
     }
 }
@@ -100,9 +99,9 @@ impl FileState {
         })
     }
 
-    /// Whether the model already has this page before it. Asking counts.
-    pub(crate) fn ask_again(&self, task: &TaskId, page: &Page) -> Known {
-        let Some(now) = Stamp::of(&page.path) else { return Known::New };
+    /// Whether the model already has this page before it, the file being as it is `now`. Asking counts.
+    pub(crate) fn ask_again(&self, task: &TaskId, page: &Page, now: Option<Stamp>) -> Known {
+        let Some(now) = now else { return Known::New };
         self.task(task, |files| match files.shown.get_mut(page) {
             Some((stamp, repeats)) if *stamp == now => {
                 *repeats = repeats.saturating_add(1);
@@ -133,10 +132,9 @@ impl FileState {
         });
     }
 
-    /// What to tell the model if the file is no longer what this task read.
-    pub(crate) fn staleness(&self, task: &TaskId, path: &Path) -> Option<String> {
+    /// What to tell the model if the file, which is as it is `now`, is no longer what this task read.
+    pub(crate) fn staleness(&self, task: &TaskId, path: &Path, now: Option<Stamp>) -> Option<String> {
         let known = self.task(task, |files| files.stamps.get(path).copied())?;
-        let now = Stamp::of(path);
         if now == Some(known) {
             return None;
         }
@@ -154,9 +152,8 @@ impl FileState {
         })
     }
 
-    /// This task wrote (or removed) the file: what it knew of its pages no longer holds.
-    pub(crate) fn was_written(&self, task: &TaskId, path: &Path) {
-        let stamp = Stamp::of(path);
+    /// This task wrote (or removed) the file, which is now as `stamp` says: what it knew of its pages no longer holds.
+    pub(crate) fn was_written(&self, task: &TaskId, path: &Path, stamp: Option<Stamp>) {
         self.task(task, |files| {
             files.shown.retain(|page| page.path != path);
             match stamp {

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use hermes_types::random_hex;
 
+use super::disk::{Disk, Kind};
+
 const BOM: &str = "\u{feff}";
 /// How much of a file says which line endings it uses.
 const ENDING_SAMPLE: usize = 4096;
@@ -36,21 +38,12 @@ enum Ending {
 }
 
 impl Form {
-    fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let sample = bytes.get(..ENDING_SAMPLE).unwrap_or(bytes);
         let ending =
             if sample.windows(2).any(|pair| pair == b"\r\n") { Ending::Crlf } else { Ending::AsGiven };
         let bom = if bytes.starts_with(BOM.as_bytes()) { Bom::Present } else { Bom::Absent };
         Self { bom, ending }
-    }
-
-    /// The form of a file; the plain one if there is none yet.
-    pub(crate) fn of_file(path: &Path) -> Self {
-        let mut sample = Vec::new();
-        let read = File::open(path).and_then(|file| {
-            io::Read::read_to_end(&mut io::Read::take(file, ENDING_SAMPLE as u64), &mut sample)
-        });
-        if read.is_ok() { Self::of(&sample) } else { Self::default() }
     }
 
     /// A text as the model wrote it, in this form. A byte order mark the model wrote itself stays.
@@ -73,28 +66,27 @@ impl Form {
 }
 
 /// Reads a file that will be written back: it must be text in UTF-8, or writing it back would change the rest.
-pub(crate) fn read_text(path: &Path) -> io::Result<(String, Form)> {
-    let meta = fs::metadata(path)?;
-    if !meta.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+pub(crate) fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<(String, Form)> {
+    let seen = disk.look(path)?;
+    match seen.kind {
+        Kind::File => {}
+        Kind::Missing => return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such file")),
+        Kind::Folder | Kind::Other => {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
     }
-    if meta.len() > MOST_BYTES {
+    if seen.size > MOST_BYTES.min(disk.most_bytes()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is too large to change in place"));
     }
-    let bytes = fs::read(path)?;
+    let bytes = disk.read(path, MOST_BYTES)?;
     let form = Form::of(&bytes);
     let text = String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
     Ok((form.undress(&text), form))
 }
 
-/// Makes the folders a file lies in.
-pub(crate) fn make_parents(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)
-}
-
-/// Puts the text in place in one step. A link stays a link: its target is replaced.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Puts the text in place in one step, on this machine. A link stays a link: its target is replaced.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let target = path.canonicalize().unwrap_or_else(|_| super::deny::real_path(path));
     let existing = fs::metadata(&target).ok();
     // A device or a pipe must not be replaced by a file of its name.

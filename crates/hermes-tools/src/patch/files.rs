@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use hermes_text::{PatchOp, apply_hunks, parse_patch, unified_diff};
@@ -11,14 +10,15 @@ use hermes_types::Call;
 use super::passage::refuse;
 use super::{Changes, Failure};
 use crate::argument::text;
+use crate::file::disk::{Disk, Kind, stamp};
 use crate::file::store::{self, Form};
-use crate::file::{BURIES_SECRET, Files, real_path};
+use crate::file::{BURIES_SECRET, Files};
 
-pub(super) fn apply(files: &Files, call: &Call) -> Result<Changes, Failure> {
+pub(super) fn apply(files: &Files, disk: &dyn Disk, call: &Call) -> Result<Changes, Failure> {
     let patch = text(&call.arguments, "patch").ok_or_else(|| "patch content required".to_owned())?;
     let ops = parse_patch(patch)
         .map_err(|error| format!("Patch validation failed (no files were modified): {error}"))?;
-    let mut plan = Plan { files, call, contents: HashMap::new() };
+    let mut plan = Plan { files, disk, contents: HashMap::new() };
     let paths: Vec<PathBuf> = ops.iter().flat_map(PatchOp::paths).map(|given| plan.place(given)).collect();
     files.state.exclusively(&paths, || {
         let (steps, problems) = plan.validate(&ops);
@@ -32,7 +32,7 @@ pub(super) fn apply(files: &Files, call: &Call) -> Result<Changes, Failure> {
             });
             return Err(Failure { error, hint, ..Failure::default() });
         }
-        perform(files, call, steps)
+        perform(files, disk, call, steps)
     })
 }
 
@@ -46,23 +46,31 @@ enum Step {
 /// The files as they will be after the steps so far.
 struct Plan<'a> {
     files: &'a Files,
-    call: &'a Call,
+    disk: &'a dyn Disk,
     /// `None` is a file that will be gone.
     contents: HashMap<PathBuf, Option<(String, Form)>>,
 }
 
 impl Plan<'_> {
     fn place(&self, given: &str) -> PathBuf {
-        real_path(&self.files.resolve(self.call, given))
+        self.real(&self.disk.resolve(given))
     }
 
     /// The name itself, where it lies: a link that is deleted or moved is the link, not what it leads to.
     fn name(&self, given: &str) -> PathBuf {
-        let path = self.files.resolve(self.call, given);
+        let path = self.disk.resolve(given);
         match (path.parent(), path.file_name()) {
-            (Some(parent), Some(name)) => real_path(parent).join(name),
+            (Some(parent), Some(name)) => self.real(parent).join(name),
             _ => path,
         }
+    }
+
+    fn real(&self, path: &Path) -> PathBuf {
+        self.disk.look(path).map_or_else(|_| path.to_owned(), |seen| seen.real)
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        self.disk.look(path).is_ok_and(|seen| seen.kind == Kind::Folder)
     }
 
     fn validate(&mut self, ops: &[PatchOp]) -> (Vec<Step>, Vec<String>) {
@@ -78,8 +86,7 @@ impl Plan<'_> {
 
     fn step(&mut self, op: &PatchOp) -> Result<Step, String> {
         for given in op.paths() {
-            refuse(self.files, given, &self.files.resolve(self.call, given))
-                .map_err(|failure| failure.error)?;
+            refuse(self.disk, given, &self.disk.resolve(given)).map_err(|failure| failure.error)?;
         }
         match op {
             PatchOp::Update { path: given, hunks } => {
@@ -95,7 +102,7 @@ impl Plan<'_> {
             PatchOp::Add { path: given, content } => {
                 let path = self.place(given);
                 let existing = self.read(given, &path).ok();
-                if existing.is_none() && path.exists() && !self.contents.contains_key(&path) {
+                if existing.is_none() && self.disk.exists(&path) && !self.contents.contains_key(&path) {
                     return Err(format!("{given}: exists and is not text"));
                 }
                 let (before, form) =
@@ -105,7 +112,7 @@ impl Plan<'_> {
             }
             PatchOp::Delete { path: given } => {
                 let path = self.name(given);
-                if !self.exists(&path) || path.is_dir() {
+                if !self.exists(&path) || self.is_folder(&path) {
                     return Err(format!("{given}: no such file to delete"));
                 }
                 let before = self.read(given, &path).map(|(text, _)| text).unwrap_or_default();
@@ -131,23 +138,24 @@ impl Plan<'_> {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.contents.get(path).map_or_else(|| path.symlink_metadata().is_ok(), Option::is_some)
+        self.contents.get(path).map_or_else(|| self.disk.exists(path), Option::is_some)
     }
 
     fn read(&self, given: &str, path: &Path) -> Result<(String, Form), String> {
         match self.contents.get(path) {
             Some(Some(known)) => Ok(known.clone()),
             Some(None) => Err(format!("{given}: deleted or moved earlier in this patch")),
-            None => store::read_text(path).map_err(|error| format!("Failed to read file: {given} ({error})")),
+            None => store::read_text(self.disk, path)
+                .map_err(|error| format!("Failed to read file: {given} ({error})")),
         }
     }
 }
 
-fn perform(files: &Files, call: &Call, steps: Vec<Step>) -> Result<Changes, Failure> {
+fn perform(files: &Files, disk: &dyn Disk, call: &Call, steps: Vec<Step>) -> Result<Changes, Failure> {
     let mut done = Changes::default();
     let mut diffs: Vec<String> = Vec::new();
     for step in steps {
-        let result = take(files, call, step, &mut done, &mut diffs);
+        let result = take(files, disk, call, step, &mut done, &mut diffs);
         if let Err(problem) = result {
             done.diff = diffs.join("\n");
             let error =
@@ -161,6 +169,7 @@ fn perform(files: &Files, call: &Call, steps: Vec<Step>) -> Result<Changes, Fail
 
 fn take(
     files: &Files,
+    disk: &dyn Disk,
     call: &Call,
     step: Step,
     done: &mut Changes,
@@ -168,12 +177,11 @@ fn take(
 ) -> Result<(), String> {
     match step {
         Step::Write { given, path, before, after, form } => {
-            done.warning = done.warning.take().or_else(|| files.state.staleness(&call.task, &path));
-            files.checkpoint(call, &path);
-            store::make_parents(&path)
-                .and_then(|()| store::replace(&path, &form.dress(&after)))
-                .map_err(|error| format!("{given}: {error}"))?;
-            files.state.was_written(&call.task, &path);
+            done.warning =
+                done.warning.take().or_else(|| files.state.staleness(&call.task, &path, stamp(disk, &path)));
+            files.checkpoint(call, disk, &path);
+            disk.replace(&path, &form.dress(&after)).map_err(|error| format!("{given}: {error}"))?;
+            files.state.was_written(&call.task, &path, stamp(disk, &path));
             let from = if before.is_some() { format!("a/{given}") } else { "/dev/null".to_owned() };
             diffs.push(unified_diff(
                 before.as_deref().unwrap_or_default(),
@@ -189,20 +197,18 @@ fn take(
             done.written.push((given, path, after));
         }
         Step::Delete { given, path, before } => {
-            files.checkpoint(call, &path);
-            fs::remove_file(&path).map_err(|error| format!("{given}: {error}"))?;
-            files.state.was_written(&call.task, &path);
+            files.checkpoint(call, disk, &path);
+            disk.remove(&path).map_err(|error| format!("{given}: {error}"))?;
+            files.state.was_written(&call.task, &path, stamp(disk, &path));
             diffs.push(unified_diff(&before, "", &format!("a/{given}"), "/dev/null"));
             done.written.retain(|(other, ..)| *other != given);
             done.deleted.push(given);
         }
         Step::Move { from, to, source, target } => {
-            files.checkpoint(call, &source);
-            store::make_parents(&target)
-                .and_then(|()| fs::rename(&source, &target))
-                .map_err(|error| format!("{from} -> {to}: {error}"))?;
-            files.state.was_written(&call.task, &source);
-            files.state.was_written(&call.task, &target);
+            files.checkpoint(call, disk, &source);
+            disk.rename(&source, &target).map_err(|error| format!("{from} -> {to}: {error}"))?;
+            files.state.was_written(&call.task, &source, None);
+            files.state.was_written(&call.task, &target, stamp(disk, &target));
             diffs.push(format!("# moved {from} -> {to}\n"));
             done.modified.push(format!("{from} -> {to}"));
         }

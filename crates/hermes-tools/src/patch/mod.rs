@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{spec, text};
-use crate::file::Files;
+use crate::file::disk::Locality;
 use crate::file::lint::lint;
+use crate::file::{Files, Linter};
 use crate::off_thread::off_thread;
 use crate::write_file::path_manner;
 
@@ -66,15 +67,20 @@ impl Tool for Patch {
 
     fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
+            let disk = match self.files.disk(call, context.cancel).await {
+                Ok(disk) => disk,
+                Err(outcome) => return outcome,
+            };
+            let linter = self.files.linter.as_deref().filter(|_| disk.locality() == Locality::Here);
             let (files, given) = (self.files.clone(), call.clone());
             let mode = mode(&call.arguments).to_owned();
             let work = move || match mode.as_str() {
-                "replace" => passage::replace(&files, &given),
-                "patch" => files::apply(&files, &given),
+                "replace" => passage::replace(&files, &*disk, &given),
+                "patch" => files::apply(&files, &*disk, &given),
                 other => Err(Failure::from(format!("Unknown mode: {other}"))),
             };
             match off_thread("patch", work).await {
-                Ok(Ok(changes)) => self.report(&call.arguments, changes, &context).await,
+                Ok(Ok(changes)) => self.report(&call.arguments, changes, linter, &context).await,
                 Ok(Err(failure)) => failed(&self.files, failure),
                 Err(outcome) => outcome,
             }
@@ -96,11 +102,12 @@ impl Patch {
         &self,
         arguments: &Map<String, Value>,
         changes: Changes,
+        linter: Option<&dyn Linter>,
         context: &ToolContext<'_>,
     ) -> Outcome {
         let mut checks = Map::new();
         for (given, path, content) in &changes.written {
-            let found = lint(path, content, self.files.linter.as_deref(), context.cancel).await;
+            let found = lint(path, content, linter, context.cancel).await;
             checks.insert(given.clone(), found.to_json());
         }
         let mut result = Map::new();

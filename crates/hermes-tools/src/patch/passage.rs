@@ -1,6 +1,6 @@
 //! Replacing one passage of one file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hermes_text::{FuzzyError, Occurrences, fuzzy_replace, similar_passages, unified_diff};
 use hermes_types::Call;
@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use super::{Changes, Failure};
 use crate::argument::{any_text, text};
+use crate::file::disk::{Disk, stamp};
 use crate::file::store;
-use crate::file::{BURIES_SECRET, Files, real_path};
+use crate::file::{BURIES_SECRET, Files};
 
 /// So many failures on one file in a row, and the model is told to stop.
 const ENOUGH: u32 = 3;
 
-pub(super) fn replace(files: &Files, call: &Call) -> Result<Changes, Failure> {
+pub(super) fn replace(files: &Files, disk: &dyn Disk, call: &Call) -> Result<Changes, Failure> {
     let given = text(&call.arguments, "path").ok_or_else(|| "path required".to_owned())?;
     let (Some(old), Some(new)) =
         (any_text(&call.arguments, "old_string"), any_text(&call.arguments, "new_string"))
@@ -25,24 +26,22 @@ pub(super) fn replace(files: &Files, call: &Call) -> Result<Changes, Failure> {
         Some(Value::Bool(true)) => Occurrences::All,
         _ => Occurrences::One,
     };
-    let path = files.resolve(call, given);
-    refuse(files, given, &path)?;
-    let real = real_path(&path);
+    let real = refuse(disk, given, &disk.resolve(given))?;
     files.state.exclusively(std::slice::from_ref(&real), || {
-        let warning = files.state.staleness(&call.task, &real);
+        let warning = files.state.staleness(&call.task, &real, stamp(disk, &real));
         let (before, form) =
-            store::read_text(&real).map_err(|error| format!("Failed to read file: {given} ({error})"))?;
+            store::read_text(disk, &real).map_err(|error| format!("Failed to read file: {given} ({error})"))?;
         let (old, new) = (form.undress(old), form.undress(new));
         let replaced = fuzzy_replace(&before, &old, &new, occurrences)
             .map_err(|error| no_match(files, call, &real, &before, &old, &error))?;
         if files.buries_secret(&before, &replaced.text) {
             return Err(format!("{given} was not changed: {BURIES_SECRET}").into());
         }
-        files.checkpoint(call, &real);
-        store::replace(&real, &form.dress(&replaced.text))
+        files.checkpoint(call, disk, &real);
+        disk.replace(&real, &form.dress(&replaced.text))
             .map_err(|error| format!("Failed to write {given}: {error}; nothing was changed"))?;
-        files.state.was_written(&call.task, &real);
-        match store::read_text(&real) {
+        files.state.was_written(&call.task, &real, stamp(disk, &real));
+        match store::read_text(disk, &real) {
             Ok((after, _)) if after == form.undress(&replaced.text) => {}
             _ => {
                 let words = format!(
@@ -61,12 +60,16 @@ pub(super) fn replace(files: &Files, call: &Call) -> Result<Changes, Failure> {
     })
 }
 
-/// A change must be allowed, and its diff must not show what must not be read.
-pub(super) fn refuse(files: &Files, given: &str, path: &Path) -> Result<(), Failure> {
-    if let Some(reason) = files.refuse_write(given, path) {
+/// A change must be allowed, and its diff must not show what must not be read. Where the path really leads.
+pub(super) fn refuse(disk: &dyn Disk, given: &str, path: &Path) -> Result<PathBuf, Failure> {
+    let seen = disk.look(path).map_err(|error| format!("Failed to read file: {given} ({error})"))?;
+    if let Some(reason) = disk.refuse_write(given, path, &seen) {
         return Err(reason.into());
     }
-    files.guard.refuse(path).map_or(Ok(()), |refusal| Err(refusal.to_string().into()))
+    match disk.refuse(path, &seen) {
+        Some(refusal) => Err(refusal.to_string().into()),
+        None => Ok(seen.real),
+    }
 }
 
 fn no_match(files: &Files, call: &Call, path: &Path, before: &str, old: &str, error: &FuzzyError) -> Failure {

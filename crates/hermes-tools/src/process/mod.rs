@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod registry;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,9 @@ use crate::file::Secrets;
 use crate::session_search::LocalTime;
 use crate::terminal::mask;
 pub use registry::Processes;
-pub(crate) use registry::{Entry, Start};
+pub(crate) use registry::{Entry, Kind, Start};
+pub use watch::{Announcements, Notice, NoticeKind, Watch};
+pub(crate) use watch::{AtEnd, Wishes};
 
 const ACTIONS: &str = "list, poll, log, wait, kill, write, submit, close";
 const PREVIEW: usize = 200;
@@ -55,7 +58,7 @@ impl Process {
         let action = text(arguments, "action").unwrap_or_default();
         if action == "list" {
             let listed: Vec<Value> =
-                self.processes.of(&call.task).iter().map(|entry| self.listed(entry)).collect();
+                self.processes.known_to(&call.task, &call.session).iter().map(|entry| self.listed(entry)).collect();
             return answer::done(&json!({ "processes": listed }));
         }
         if !ACTIONS.split(", ").any(|known| known == action) {
@@ -229,10 +232,9 @@ async fn input(entry: &Entry, data: Option<&str>) -> Outcome {
     if let Some(code) = entry.exit_code() {
         return answer::done(&json!({"status": "already_exited", "exit_code": code}));
     }
-    let Some(process) = entry.process() else {
-        return answer::failed(
-            &json!({"status": "error", "error": "it was started by an earlier run; its input is not available"}),
-        );
+    let process = match entry.process() {
+        Ok(process) => process,
+        Err(reason) => return answer::failed(&json!({"status": "error", "error": reason})),
     };
     let done = match data {
         Some(data) => process

@@ -1,19 +1,20 @@
 //! Every background process of this program, and those it found again.
 //!
-//! Bounded: 64 are remembered; the oldest that have ended go first. What still runs is written to `processes.json`
-//! whenever that changes, so that the next start finds it.
+//! Bounded: 64 are remembered; the oldest that have ended go first, and when all run no more are started. What still runs
+//! is written to `processes.json` whenever that changes, so that the next start finds it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Background, Survivor};
+use hermes_exec::{Background, Distant, Survivor};
 use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, SessionId, TaskId, Timestamp, random_hex};
 
 use super::checkpoint::{self, Record};
+use super::watch::{Outlet, Watch, Wishes, watch};
 
-const MOST: usize = 64;
 /// Counted from its start, an ended process is forgotten after this.
 const OLD: Duration = Duration::from_mins(30);
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,8 +31,12 @@ struct Inner {
     clock: Arc<dyn Clock>,
     owner: Cancel,
     entries: Mutex<Vec<Entry>>,
+    /// Room kept for processes that are being started.
+    starting: AtomicUsize,
     /// One writer of the file at a time, so that an older state never replaces a newer one.
     writing: Mutex<()>,
+    /// Whom is told what nobody asked for.
+    outlet: OnceLock<Arc<Outlet>>,
 }
 
 /// What is started, and for whom.
@@ -40,8 +45,7 @@ pub(crate) struct Start {
     pub(crate) command: String,
     pub(crate) task: TaskId,
     pub(crate) session: SessionId,
-    /// Seconds between reports to a chat.
-    pub(crate) interval: Option<usize>,
+    pub(crate) wishes: Wishes,
 }
 
 /// One process.
@@ -58,19 +62,68 @@ pub(crate) struct Entry {
     kind: Kind,
 }
 
+/// Where it runs.
 #[derive(Debug, Clone)]
-enum Kind {
+pub(crate) enum Kind {
     Ours(Background),
+    /// Elsewhere. It is not written down: its number means nothing here, and it ends with its place.
+    There(Distant),
     Found(Survivor),
+}
+
+impl Kind {
+    pub(crate) fn pid(&self) -> u32 {
+        match self {
+            Self::Ours(process) => process.pid(),
+            Self::There(process) => process.pid(),
+            Self::Found(survivor) => survivor.pid(),
+        }
+    }
+
+    fn folder(&self) -> String {
+        match self {
+            Self::Ours(process) => process.directory().to_string_lossy().into_owned(),
+            Self::There(process) => process.directory().to_owned(),
+            Self::Found(_) => String::new(),
+        }
+    }
+
+    fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::Ours(process) => process.exit_code(),
+            Self::There(process) => process.exit_code(),
+            // Nobody can say how it ended.
+            Self::Found(survivor) => (!survivor.is_alive()).then_some(-1),
+        }
+    }
+
+    async fn ended(&self, clock: &dyn Clock) -> i32 {
+        match self {
+            Self::Ours(process) => process.ended().await,
+            Self::There(process) => process.ended().await,
+            Self::Found(survivor) => {
+                while survivor.is_alive() {
+                    clock.sleep(LOOK).await;
+                }
+                -1
+            }
+        }
+    }
+}
+
+/// Room for one more process, kept until it is added or given up.
+#[derive(Debug)]
+pub(crate) struct Slot(Arc<Inner>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.starting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Entry {
     pub(crate) fn exit_code(&self) -> Option<i32> {
-        match &self.kind {
-            Kind::Ours(process) => process.exit_code(),
-            // Nobody can say how it ended.
-            Kind::Found(survivor) => (!survivor.is_alive()).then_some(-1),
-        }
+        self.kind.exit_code()
     }
 
     pub(crate) fn status(&self) -> &'static str {
@@ -81,37 +134,49 @@ impl Entry {
         matches!(self.kind, Kind::Found(_))
     }
 
-    pub(crate) fn process(&self) -> Option<&Background> {
+    /// What takes input, or why nothing does.
+    pub(crate) fn process(&self) -> Result<&Background, &'static str> {
         match &self.kind {
-            Kind::Ours(process) => Some(process),
-            Kind::Found(_) => None,
+            Kind::Ours(process) => Ok(process),
+            Kind::There(_) => Err("a process elsewhere takes no input"),
+            Kind::Found(_) => Err("it was started by an earlier run; its input is not available"),
         }
     }
 
     pub(crate) fn output(&self) -> String {
-        self.process().map(|process| process.output(WHOLE)).unwrap_or_default()
+        match &self.kind {
+            Kind::Ours(process) => process.output(WHOLE),
+            Kind::There(process) => process.output(WHOLE),
+            Kind::Found(_) => String::new(),
+        }
+    }
+
+    /// How much it has said in all.
+    pub(crate) fn total_chars(&self) -> u64 {
+        match &self.kind {
+            Kind::Ours(process) => process.total_chars(),
+            Kind::There(process) => process.total_chars(),
+            Kind::Found(_) => 0,
+        }
     }
 
     pub(crate) async fn ended(&self, clock: &dyn Clock) -> i32 {
-        match &self.kind {
-            Kind::Ours(process) => process.ended().await,
-            Kind::Found(survivor) => {
-                while survivor.is_alive() {
-                    clock.sleep(LOOK).await;
-                }
-                -1
-            }
-        }
+        self.kind.ended(clock).await
     }
 
     pub(crate) async fn kill(&self, clock: &dyn Clock) -> i32 {
         match &self.kind {
             Kind::Ours(process) => process.kill().await,
+            Kind::There(process) => process.kill().await,
             Kind::Found(survivor) => {
                 survivor.kill(clock).await;
                 KILLED
             }
         }
+    }
+
+    fn is_written_down(&self) -> bool {
+        self.exit_code().is_none() && !matches!(self.kind, Kind::There(_))
     }
 
     fn record(&self) -> Record {
@@ -132,11 +197,33 @@ impl Entry {
 }
 
 impl Processes {
+    /// So many are remembered, and so many may run at once.
+    pub const MOST: usize = 64;
+
     /// `owner` ends the listening to them, not the processes.
     pub fn new(home: &Home, clock: Arc<dyn Clock>, owner: Cancel) -> Self {
-        let inner =
-            Inner { home: home.clone(), clock, owner, entries: Mutex::default(), writing: Mutex::default() };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            home: home.clone(),
+            clock,
+            owner,
+            entries: Mutex::default(),
+            starting: AtomicUsize::new(0),
+            writing: Mutex::default(),
+            outlet: OnceLock::new(),
+        }))
+    }
+
+    /// Tells this sink what is to be told from now on. The first one stays.
+    pub fn report_to(&self, sink: Arc<dyn Watch>) {
+        if self.0.outlet.set(Arc::new(Outlet::new(sink))).is_err() {
+            tracing::debug!("notices of processes go to the sink that came first");
+        }
+    }
+
+    fn watch(&self, entry: &Entry, wishes: Wishes) {
+        let Some(outlet) = self.0.outlet.get().filter(|_| !wishes.is_empty()) else { return };
+        let (entry, outlet, clock) = (entry.clone(), Arc::clone(outlet), Arc::clone(&self.0.clock));
+        spawn_named(format!("watch over {}", entry.id), &self.0.owner, watch(entry, wishes, outlet, clock));
     }
 
     pub(crate) fn owner(&self) -> &Cancel {
@@ -164,48 +251,64 @@ impl Processes {
             })
             .collect();
         let count = found.len();
+        for entry in found.iter().filter(|entry| entry.interval > 0) {
+            let interval = Some(Duration::from_secs(entry.interval as u64));
+            self.watch(entry, Wishes { interval, ..Wishes::default() });
+        }
         self.entries().extend(found);
         self.changed();
         count
     }
 
-    /// Remembers a process and writes it down; returns its id.
-    pub(crate) fn add(&self, process: Background, start: Start) -> String {
+    /// Room for one more; none when all of them run.
+    pub(crate) fn reserve(&self) -> Option<Slot> {
+        let now = self.0.clock.now();
+        let mut entries = self.entries();
+        entries.retain(|entry| entry.exit_code().is_none() || now.since(entry.started) < OLD);
+        while entries.len() + self.0.starting.load(Ordering::Relaxed) >= Self::MOST {
+            let oldest = entries.iter().position(|entry| entry.exit_code().is_some())?;
+            entries.remove(oldest);
+        }
+        self.0.starting.fetch_add(1, Ordering::Relaxed);
+        Some(Slot(Arc::clone(&self.0)))
+    }
+
+    /// Remembers a process in its room and writes it down; returns its id.
+    pub(crate) fn add(&self, slot: Slot, process: Kind, start: Start) -> String {
         let id = format!("proc_{}", random_hex(12));
         let entry = Entry {
             id: id.clone(),
             command: start.command,
             task: start.task,
             session: start.session.as_str().to_owned(),
-            folder: process.directory().to_string_lossy().into_owned(),
+            folder: process.folder(),
             pid: process.pid(),
             started: self.0.clock.now(),
-            interval: start.interval.unwrap_or(0),
-            kind: Kind::Ours(process.clone()),
+            interval: start.wishes.interval.map_or(0, seconds),
+            kind: process.clone(),
         };
-        self.make_room();
+        self.watch(&entry, start.wishes);
         self.entries().push(entry);
+        drop(slot);
         self.changed();
         let this = self.clone();
         spawn_named(format!("end of {id}"), &self.0.owner, async move {
-            process.ended().await;
+            process.ended(&*this.0.clock).await;
             this.changed();
         });
         id
     }
 
-    fn make_room(&self) {
-        let now = self.0.clock.now();
-        let mut entries = self.entries();
-        entries.retain(|entry| entry.exit_code().is_none() || now.since(entry.started) < OLD);
-        while entries.len() >= MOST {
-            let Some(oldest) = entries.iter().position(|entry| entry.exit_code().is_some()) else { return };
-            entries.remove(oldest);
-        }
-    }
-
     pub(crate) fn of(&self, task: &TaskId) -> Vec<Entry> {
         self.entries().iter().filter(|entry| entry.task == *task).cloned().collect()
+    }
+
+    /// Those of a task, and those an earlier run left behind in the same conversation.
+    pub(crate) fn known_to(&self, task: &TaskId, session: &SessionId) -> Vec<Entry> {
+        let known = |entry: &&Entry| {
+            entry.task == *task || entry.is_detached() && entry.session == session.as_str()
+        };
+        self.entries().iter().filter(known).cloned().collect()
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Entry> {
@@ -215,6 +318,13 @@ impl Processes {
     /// Whether a task still has something running: it must not be reset by itself.
     pub fn has_running(&self, task: &TaskId) -> bool {
         self.of(task).iter().any(|entry| entry.exit_code().is_none())
+    }
+
+    /// Tasks, ended ones too, of which something still runs elsewhere: its place must not be closed.
+    pub(crate) fn tasks_running_elsewhere(&self) -> Vec<TaskId> {
+        let entries = self.entries();
+        let running = entries.iter().filter(|entry| matches!(entry.kind, Kind::There(_)));
+        running.filter(|entry| entry.exit_code().is_none()).map(|entry| entry.task.clone()).collect()
     }
 
     /// Ends everything that was started here; for a program that ends with its user.
@@ -234,8 +344,7 @@ impl Processes {
         let _alone = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (ours, ids): (Vec<Record>, Vec<String>) = {
             let entries = self.entries();
-            let running =
-                entries.iter().filter(|entry| entry.exit_code().is_none()).map(Entry::record).collect();
+            let running = entries.iter().filter(|entry| entry.is_written_down()).map(Entry::record).collect();
             (running, entries.iter().map(|entry| entry.id.clone()).collect())
         };
         if let Err(error) = checkpoint::write(&self.0.home, &ours, &ids) {
@@ -246,4 +355,8 @@ impl Processes {
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn seconds(span: Duration) -> usize {
+    usize::try_from(span.as_secs()).unwrap_or(usize::MAX)
 }

@@ -161,6 +161,7 @@ const TABLE: &[(&str, Members)] = &[
     ("hermes-matrix", Members::Core(&[])),
     ("hermes-dingtalk", Members::Core(&[])),
     ("hermes-webhook", Members::Core(&[])),
+    ("hermes-cron", Members::Core(&[])),
     ("hermes-acp", Members::Core(NOT_FOR_EDITORS)),
     ("hermes-api-server", Members::Core(NOT_FOR_API)),
     ("hermes-gateway", Members::Own(&[], MESSENGERS)),

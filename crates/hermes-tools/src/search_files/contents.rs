@@ -11,6 +11,7 @@ use super::{Found, Mode, Query};
 use crate::file::Files;
 
 const MOST_CONTENT_CHARS: usize = 500;
+pub(super) const ONE_LINE: &str = "Lines are searched one by one, so a pattern with \\n finds nothing.";
 
 pub(super) fn search(query: &Query, files: &Files, cancel: &Cancel) -> Result<Found, Outcome> {
     let matcher = matcher(&query.pattern)?;
@@ -34,10 +35,8 @@ pub(super) fn search(query: &Query, files: &Files, cancel: &Cancel) -> Result<Fo
         }
     }
     let nothing = hits.counts.is_empty();
-    let warning = walk.cut_short().or_else(|| {
-        (nothing && query.pattern.contains(r"\n"))
-            .then(|| "Lines are searched one by one, so a pattern with \\n finds nothing.".to_owned())
-    });
+    let warning =
+        walk.cut_short().or_else(|| (nothing && query.pattern.contains(r"\n")).then(|| ONE_LINE.to_owned()));
     let (result, next) = hits.into_result(files);
     Ok(Found { result, next, warning, omitted: walk.omitted })
 }
@@ -55,18 +54,18 @@ fn matcher(pattern: &str) -> Result<RegexMatcher, Outcome> {
         })
 }
 
-struct Row {
+pub(super) struct Row {
     /// Which of the counted files it is in.
-    file: usize,
-    line: u64,
-    content: String,
+    pub(super) file: usize,
+    pub(super) line: u64,
+    pub(super) content: String,
 }
 
 /// Collects what the searcher finds.
-struct Hits<'a> {
-    query: &'a Query,
-    rows: Vec<Row>,
-    counts: Vec<(String, usize)>,
+pub(super) struct Hits<'a> {
+    pub(super) query: &'a Query,
+    pub(super) rows: Vec<Row>,
+    pub(super) counts: Vec<(String, usize)>,
 }
 
 impl Hits<'_> {
@@ -82,11 +81,10 @@ impl Hits<'_> {
             return;
         }
         let text = String::from_utf8_lossy(bytes);
-        let content = head(text.trim_end_matches(['\n', '\r']), MOST_CONTENT_CHARS).to_owned();
-        self.rows.push(Row { file: self.counts.len() - 1, line: line.unwrap_or(0), content });
+        self.rows.push(Row { file: self.counts.len() - 1, line: line.unwrap_or(0), content: shown(&text) });
     }
 
-    fn into_result(self, files: &Files) -> (Map<String, Value>, Option<usize>) {
+    pub(super) fn into_result(self, files: &Files) -> (Map<String, Value>, Option<usize>) {
         let mut result = Map::new();
         let mut put = |name: &str, value: Value| result.insert(name.to_owned(), value);
         let next = match self.query.mode {
@@ -115,6 +113,11 @@ impl Hits<'_> {
         };
         (result, next)
     }
+}
+
+/// A line as it is shown.
+pub(super) fn shown(line: &str) -> String {
+    head(line.trim_end_matches(['\n', '\r']), MOST_CONTENT_CHARS).to_owned()
 }
 
 impl Sink for Hits<'_> {

@@ -1,22 +1,26 @@
-//! `search_files`: contents by regular expression, names by glob, in this process.
+//! `search_files`: contents by regular expression, names by glob; in this process, or by the programs of a place elsewhere.
 //!
 //! Walks the way ripgrep does: ignore files are honoured, hidden files are left out, binary files are skipped. Files
 //! that must not be read are not searched either. Results come in the order of their paths, so that pages fit together.
 
 mod contents;
 mod names;
+mod there;
 mod walk;
 
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
-use hermes_types::{Beside, BoxFuture, Call, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    Beside, BoxFuture, Call, Cancel, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, number, spec, text};
-use crate::file::Files;
+use crate::file::disk::{Disk, Kind};
 use crate::file::state::Repeatable;
+use crate::file::{FarDisk, Files};
 use crate::off_thread::off_thread;
 
 const DEFAULT_LIMIT: usize = 50;
@@ -32,11 +36,12 @@ pub struct SearchFiles {
 
 /// What a call asks for.
 #[derive(Debug, Clone)]
-struct Query {
+pub(crate) struct Query {
     pattern: String,
     root: PathBuf,
     /// As the model wrote it: results are shown below this.
     shown_root: String,
+    given_root: String,
     glob: Option<GlobMatcher>,
     limit: usize,
     offset: usize,
@@ -68,11 +73,11 @@ impl SearchFiles {
         Self { spec, files: files.into() }
     }
 
-    fn prepare(&self, call: &Call) -> Result<Query, Outcome> {
+    fn prepare(call: &Call, disk: &dyn Disk) -> Result<Query, Outcome> {
         let arguments = &call.arguments;
         let pattern = text(arguments, "pattern").ok_or_else(|| missing("search_files", "pattern"))?;
         let shown_root = text(arguments, "path").unwrap_or(".");
-        let root = self.files.resolve(call, shown_root);
+        let root = disk.resolve(shown_root);
         let mode = match text(arguments, "output_mode") {
             Some("files_only") => Mode::Files,
             Some("count") => Mode::Counts,
@@ -86,6 +91,7 @@ impl SearchFiles {
             pattern: pattern.to_owned(),
             root,
             shown_root: shown_root.trim_end_matches('/').to_owned(),
+            given_root: shown_root.to_owned(),
             glob: text(arguments, "file_glob").map(build_glob).transpose()?,
             limit: number(arguments, "limit", DEFAULT_LIMIT, 1..=MOST_RESULTS),
             offset: number(arguments, "offset", 0, 0..=usize::MAX),
@@ -93,10 +99,6 @@ impl SearchFiles {
             mode,
             target,
         };
-        if !query.root.exists() {
-            let error = format!("Path not found: {shown_root}");
-            return Err(answer::failed(&json!({"error": error, "total_count": 0})));
-        }
         Ok(query)
     }
 
@@ -127,7 +129,11 @@ impl Tool for SearchFiles {
 
     fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let query = match self.prepare(call) {
+            let disk = match self.files.disk(call, context.cancel).await {
+                Ok(disk) => disk,
+                Err(outcome) => return outcome,
+            };
+            let query = match Self::prepare(call, &*disk) {
                 Ok(query) => query,
                 Err(outcome) => return outcome,
             };
@@ -139,10 +145,13 @@ impl Tool for SearchFiles {
                     "already_searched": count,
                 }));
             }
-            let (files, cancel) = (self.files.clone(), context.cancel.clone());
-            let work = move || match query.target {
-                Target::Contents => contents::search(&query, &files, &cancel),
-                Target::Names => names::search(&query, &files, &cancel),
+            let cancel = context.cancel.clone();
+            let work = move || {
+                if disk.look(&query.root).is_ok_and(|seen| seen.kind == Kind::Missing) {
+                    let error = format!("Path not found: {}", query.given_root);
+                    return Err(answer::failed(&json!({"error": error, "total_count": 0})));
+                }
+                disk.search(&query, &cancel)
             };
             let found = match off_thread("search_files", work).await {
                 Ok(Ok(found)) => found,
@@ -164,8 +173,24 @@ impl Tool for SearchFiles {
     }
 }
 
+/// Searches the files of this machine.
+pub(crate) fn search_here(query: &Query, files: &Files, cancel: &Cancel) -> Result<Found, Outcome> {
+    match query.target {
+        Target::Contents => contents::search(query, files, cancel),
+        Target::Names => names::search(query, files, cancel),
+    }
+}
+
+/// Searches those of a place elsewhere.
+pub(crate) fn search_there(query: &Query, disk: &FarDisk) -> Result<Found, Outcome> {
+    match query.target {
+        Target::Contents => there::contents(query, disk),
+        Target::Names => there::names(query, disk),
+    }
+}
+
 /// What a search came to.
-struct Found {
+pub(crate) struct Found {
     result: Map<String, Value>,
     /// Where to go on, when there is more.
     next: Option<usize>,

@@ -7,18 +7,21 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hermes_guard::{Judgement, Places, Redaction, covers, is_like, is_same_key, judge, redact};
-use hermes_types::{Answer, Approval, Danger, Question, TaskId, ToolContext};
+use hermes_types::{Answer, Approval, Clock, Danger, Question, SideModel, TaskId, ToolContext};
 use tokio::sync::Mutex as AsyncMutex;
+
+use super::scan::{self, Scanner};
+use super::smart::{Judge, Opinion};
 
 /// `approvals.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalMode {
     #[default]
     Manual,
-    /// A model is to decide first; until it can, a person is asked.
+    /// A model decides first; where it is not sure, a person.
     Smart,
     Off,
 }
@@ -40,6 +43,15 @@ pub(crate) enum Decision {
     Blocked(String),
 }
 
+/// What a person answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Yes,
+    No,
+    /// Nobody was there.
+    Nothing,
+}
+
 type Keep = Box<dyn Fn(&str) + Send + Sync>;
 
 /// What was agreed to. One for all conversations.
@@ -50,6 +62,8 @@ pub struct Approvals {
     permanent: Mutex<BTreeSet<String>>,
     sessions: Mutex<HashMap<TaskId, HashSet<String>>>,
     keep: Keep,
+    judge: Option<Judge>,
+    scanner: Option<Scanner>,
     /// Questions of parallel agents come one after the other.
     asking: AsyncMutex<()>,
 }
@@ -74,6 +88,8 @@ impl Approvals {
             permanent: Mutex::new(allowed.into_iter().collect()),
             sessions: Mutex::default(),
             keep: Box::new(keep),
+            judge: None,
+            scanner: None,
             asking: AsyncMutex::default(),
         }
     }
@@ -82,6 +98,18 @@ impl Approvals {
     #[must_use]
     pub fn denying(self, denied: Vec<String>) -> Self {
         Self { denied, ..self }
+    }
+
+    /// Who decides in smart mode.
+    #[must_use]
+    pub fn judged_by(self, side: SideModel, clock: Arc<dyn Clock>) -> Self {
+        Self { judge: Some(Judge { side, clock }), ..self }
+    }
+
+    /// A program that looks at commands too.
+    #[must_use]
+    pub fn scanned_by(self, scanner: Option<Scanner>) -> Self {
+        Self { scanner, ..self }
     }
 
     pub fn set_yolo(&self, yolo: Yolo) {
@@ -105,12 +133,18 @@ impl Approvals {
                 "BLOCKED: `approvals.deny` has `{pattern}`. Do not retry it or work around it."
             ));
         }
-        let dangers = match judge(command, places) {
-            Judgement::Allow => return Decision::Run,
+        let mut dangers = match judge(command, places) {
+            Judgement::Allow => Vec::new(),
             Judgement::Deny(danger) => return Decision::Blocked(refusal(&danger)),
             Judgement::Ask(dangers) => dangers,
         };
         if self.mode == ApprovalMode::Off || self.yolo.load(Ordering::Relaxed) {
+            return Decision::Run;
+        }
+        if let Some(scanner) = &self.scanner {
+            dangers.extend(scanner.look(command, context.cancel).await);
+        }
+        if dangers.is_empty() {
             return Decision::Run;
         }
         let _turn = self.asking.lock().await;
@@ -118,30 +152,82 @@ impl Approvals {
         let open = self.open(dangers, command, task);
         let Some(first) = open.first() else { return Decision::Run };
         let reason = open.iter().map(|danger| danger.reason.as_str()).collect::<Vec<_>>().join("; ");
+        if let (ApprovalMode::Smart, Some(judge)) = (self.mode, &self.judge) {
+            match judge.ask(command, &open, context).await {
+                Opinion::Approve => return Decision::Run,
+                Opinion::Deny => return Decision::Blocked(smart_refusal(&reason)),
+                Opinion::Unsure => {}
+            }
+        }
         let shown = redact(command, Redaction::default()).into_owned();
         let danger =
             Danger { key: first.key.clone(), reason: redact(&reason, Redaction::default()).into_owned() };
         let question = Question::Approve { command: shown, danger };
+        match self.put(question, &open, task, context).await {
+            Said::Yes => Decision::Agreed(reason),
+            Said::Nothing => Decision::Blocked(nobody(&open)),
+            Said::No => Decision::Blocked(format!(
+                "BLOCKED: the user denied this command ({reason}). Do not retry it or reach the same end another way; \
+                 go on without it or ask what to do."
+            )),
+        }
+    }
+
+    /// Whether somebody agreed before that this command runs outside the sandbox.
+    pub(crate) fn lets_out(&self, command: &str, task: &TaskId) -> bool {
+        let key = outside(command);
+        let held = lock(&self.sessions).get(task).is_some_and(|keys| keys.contains(&key));
+        held || lock(&self.permanent).contains(&key)
+    }
+
+    /// Asks whether a command the sandbox refused something may run again without it. Never answers yes by itself:
+    /// where no questions are asked, commands stay inside.
+    pub(crate) async fn may_leave(
+        &self,
+        command: &str,
+        refused: &str,
+        task: &TaskId,
+        context: ToolContext<'_>,
+    ) -> bool {
+        if self.mode == ApprovalMode::Off || self.yolo.load(Ordering::Relaxed) {
+            return false;
+        }
+        let _turn = self.asking.lock().await;
+        if self.lets_out(command, task) {
+            return true;
+        }
+        let reason = format!("run again outside the sandbox; inside it ran once and was refused {refused}");
+        let danger =
+            Danger { key: outside(command), reason: redact(&reason, Redaction::default()).into_owned() };
+        let shown = redact(command, Redaction::default()).into_owned();
+        let question = Question::Approve { command: shown, danger: danger.clone() };
+        self.put(question, &[danger], task, context).await == Said::Yes
+    }
+
+    /// Asks, and holds what was agreed to as far as it reaches.
+    async fn put(
+        &self,
+        question: Question,
+        open: &[Danger],
+        task: &TaskId,
+        context: ToolContext<'_>,
+    ) -> Said {
         match context.frontend.ask(question, context.cancel).await {
             Answer::Approval(Approval::Once) => {}
-            Answer::Approval(Approval::Session) => self.hold(task, &open),
+            Answer::Approval(Approval::Session) => self.hold(task, open),
             Answer::Approval(Approval::Always) => {
-                self.hold(task, &open);
-                for danger in &open {
+                self.hold(task, open);
+                // What a scan found is agreed to for this conversation at most: the next may find more behind the same name.
+                for danger in open.iter().filter(|danger| !danger.key.starts_with(scan::KEY)) {
                     if lock(&self.permanent).insert(danger.key.clone()) {
                         (self.keep)(&danger.key);
                     }
                 }
             }
-            Answer::Unavailable => return Decision::Blocked(nobody(&open)),
-            Answer::Approval(Approval::Deny) | Answer::Text(_) | Answer::Secret(_) => {
-                return Decision::Blocked(format!(
-                    "BLOCKED: the user denied this command ({reason}). Do not retry it or reach the same end another way; \
-                     go on without it or ask what to do."
-                ));
-            }
+            Answer::Unavailable => return Said::Nothing,
+            Answer::Approval(Approval::Deny) | Answer::Text(_) | Answer::Secret(_) => return Said::No,
         }
-        Decision::Agreed(reason)
+        Said::Yes
     }
 
     /// The dangers nobody has agreed to yet.
@@ -164,10 +250,22 @@ impl Approvals {
     }
 }
 
+/// The key of an approval to leave the sandbox: for this very command and no other.
+fn outside(command: &str) -> String {
+    format!("outside the sandbox: {}", command.trim())
+}
+
 fn refusal(danger: &Danger) -> String {
     format!(
         "BLOCKED (hardline): {}. This is never run, whatever was agreed to. Do not retry it or work around it.",
         danger.reason
+    )
+}
+
+fn smart_refusal(reason: &str) -> String {
+    format!(
+        "BLOCKED by smart approval ({reason}). Do not retry it or reach the same end another way; go on without it or ask \
+         the user what to do."
     )
 }
 

@@ -4,33 +4,46 @@
 //! `hermes-guard`'s.
 
 pub(crate) mod approval;
+mod asked;
+mod bare;
+pub(crate) mod fence;
+mod foreground;
 mod meaning;
+pub(crate) mod rooms;
+pub(crate) mod scan;
 mod shells;
+mod smart;
+mod sudo;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_exec::{Local, Screen, strip_ansi};
+use hermes_exec::{Background, Distant, FenceReport, Local, Look, Reachable, Screen, strip_ansi};
 use hermes_guard::{Assignments, PhoneNumbers, Places, Redaction, redact};
 use hermes_types::{
-    BoxFuture, Call, Clock, Command, Environment, Finished, Manner, Occasion, Outcome, OutcomeStatus,
-    RunError, TaskId, Tool, ToolContext, ToolSpec,
+    BoxFuture, Call, Clock, Command, Finished, Manner, Occasion, Outcome, OutcomeStatus, RunError, Secret, TaskId,
+    Tool, ToolContext, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
 use crate::answer;
-use crate::argument::{missing, number, spec, text};
+use crate::argument::{missing, spec, text};
 use crate::checkpoint::{Checkpoints, is_destructive};
 use crate::file::Secrets;
 use crate::off_thread::off_thread;
-use crate::process::{Processes, Start};
+use crate::process::{Kind, Processes, Start};
 use approval::{Approvals, Decision};
+use asked::AskedFor;
+use fence::Side;
+use sudo::Sudo;
+use rooms::{Closed, Stay};
+pub use rooms::{RoomOptions, Tenancy};
+pub(crate) use shells::Place;
 pub use shells::Shells;
 
 /// What a command may need at most while somebody waits for it.
 const LONGEST_FOREGROUND: u64 = 600;
-const SHORTEST_INTERVAL: usize = 30;
 const PAUSES: [u64; 3] = [2, 4, 8];
 
 /// What the terminal is made of.
@@ -52,6 +65,8 @@ pub struct Terminal {
     processes: Processes,
     approvals: Arc<Approvals>,
     checkpoints: Option<Arc<Checkpoints>>,
+    problem: Option<String>,
+    sudo: Sudo,
     clock: Arc<dyn Clock>,
 }
 
@@ -65,7 +80,7 @@ impl Terminal {
     ) -> Self {
         let spec =
             spec("terminal", include_str!("../texts/terminal.md"), include_str!("../texts/terminal.json"));
-        Self { spec, options, shells, processes, approvals, checkpoints: None, clock }
+        Self { spec, options, shells, processes, approvals, checkpoints: None, problem: None, sudo: Sudo::default(), clock }
     }
 
     /// Takes a snapshot of a folder before a command that may destroy something in it.
@@ -74,9 +89,24 @@ impl Terminal {
         Self { checkpoints, ..self }
     }
 
+    /// A setting that means nothing: nothing is run until it is put right.
+    #[must_use]
+    pub fn with_problem(self, problem: Option<String>) -> Self {
+        Self { problem, ..self }
+    }
+
+    /// The password for `sudo`, where the user has configured one: `SUDO_PASSWORD`.
+    #[must_use]
+    pub fn with_sudo(self, password: Option<Secret>) -> Self {
+        Self { sudo: Sudo::with(password), ..self }
+    }
+
     async fn execute(&self, call: &Call, context: ToolContext<'_>) -> Outcome {
+        if let Some(problem) = &self.problem {
+            return stopped("error", problem);
+        }
         let Some(command) = text(&call.arguments, "command") else { return missing("terminal", "command") };
-        let asked = AskedFor::read(&call.arguments, &self.options);
+        let asked = AskedFor::read(&call.arguments, self.options.timeout);
         if !asked.background && asked.timeout.as_secs() > LONGEST_FOREGROUND {
             return stopped(
                 "error",
@@ -85,37 +115,68 @@ impl Terminal {
                 ),
             );
         }
-        let workdir = match self.workdir(call) {
-            Ok(workdir) => workdir,
-            Err(refusal) => return refusal,
-        };
+        if let Some(advice) = foreground::refuse(command).filter(|_| !asked.background) {
+            return stopped("error", &advice);
+        }
+        let grouped = foreground::grouped(command);
+        let command = grouped.as_deref().unwrap_or(command);
+        if let Some(refusal) = refuse_workdir(call) {
+            return refusal;
+        }
         let (home, hermes) =
             (self.options.user_home.to_string_lossy(), self.options.hermes_home.to_string_lossy());
         let places = Places { home: Some(&home), hermes_home: Some(&hermes) };
-        let approval = match self.approvals.decide(command, &call.task, places, context).await {
+        // Where a command can reach nothing of the user's, nobody needs to agree to it.
+        let decision = match self.shells.reachable() {
+            Reachable::Nothing => Decision::Run,
+            Reachable::OwnThings => self.approvals.decide(command, &call.task, places, context).await,
+        };
+        let approval = match decision {
             Decision::Run => None,
             Decision::Agreed(what) => Some(what),
             Decision::Blocked(message) => return stopped("blocked", &message),
         };
-        let local = self.shells.of(&call.task);
-        self.keep_snapshot(call, command, workdir.clone()).await;
-        if asked.background {
-            return self.start(call, command, &local, workdir, &asked).await;
+        let place = match self.shells.enter(&call.task, context.cancel).await {
+            Ok(place) => place,
+            Err(closed) => return not_entered(&closed),
+        };
+        let workdir = match self.workdir(call, &place, context).await {
+            Ok(workdir) => workdir,
+            Err(refusal) => return refusal,
+        };
+        if let Place::Here(_) = place {
+            self.keep_snapshot(call, command, workdir.clone()).await;
         }
-        let outcome = self.run_now(command, &local, workdir, &asked, approval, context).await;
-        self.shells.follow(&call.task, &local);
+        if asked.background {
+            return self.start(call, command, &place, workdir, &asked).await;
+        }
+        let outcome = self.run_now((command, &call.task), &place, workdir, &asked, approval, context).await;
+        self.shells.follow(&call.task, &place);
         outcome
     }
 
-    fn workdir(&self, call: &Call) -> Result<Option<PathBuf>, Outcome> {
+    /// The folder that is named for this call. One that is not there is refused: a command must not run in another.
+    async fn workdir(
+        &self,
+        call: &Call,
+        place: &Place,
+        context: ToolContext<'_>,
+    ) -> Result<Option<PathBuf>, Outcome> {
         let Some(given) = text(&call.arguments, "workdir") else { return Ok(None) };
-        let allowed = |c: char| c.is_alphanumeric() || "/\\:_-.~ +@=,".contains(c);
-        if let Some(wrong) = given.chars().find(|c| !allowed(*c)) {
-            let message = format!("BLOCKED: `workdir` has the character {wrong:?}; give a plain path");
-            return Err(stopped("blocked", &message));
-        }
-        let folder = self.shells.resolve(&call.task, given, &self.options.user_home);
-        if folder.is_dir() {
+        let (folder, is_there) = match place {
+            Place::Here(_) => {
+                let folder = self.shells.resolve(&call.task, given, &self.options.user_home);
+                let is_there = folder.is_dir();
+                (folder, is_there)
+            }
+            Place::There(stay) => {
+                let folder = below(&stay.seat.directory(), given);
+                let look = stay.files().look(&folder, context.cancel).await;
+                let look = look.map_err(|error| stopped("error", &format!("`workdir` {given}: {error}")))?;
+                (PathBuf::from(folder), look == Look::Folder)
+            }
+        };
+        if is_there {
             Ok(Some(folder))
         } else {
             Err(stopped("error", &format!("`workdir` {} is not a folder", folder.display())))
@@ -132,8 +193,8 @@ impl Terminal {
 
     async fn run_now(
         &self,
-        command: &str,
-        local: &Local,
+        (command, task): (&str, &TaskId),
+        place: &Place,
         workdir: Option<PathBuf>,
         asked: &AskedFor,
         approval: Option<String>,
@@ -141,18 +202,26 @@ impl Terminal {
     ) -> Outcome {
         let limit = asked.timeout.min(context.deadline.remaining(&*self.clock));
         let request = Command { shell: command, directory: workdir.as_deref(), stdin: None, limit };
-        let Finished { output, exit_code } = match self.try_running(local, request, context).await {
-            Ok(finished) => finished,
+        let ran = match self.run_by_the_fence(place, request, task, context).await {
+            Ok(ran) => ran,
             Err(error) => return stopped("error", &format!("Command execution failed: {error}")),
         };
+        let Finished { output, exit_code } = ran.finished;
         let output = self.readable(command, output.trim_end_matches('\n'));
         let mut result = json!({"output": output.trim(), "exit_code": exit_code, "error": null});
         if let Some(fields) = result.as_object_mut() {
             if let Some(meaning) = meaning::meaning(command, exit_code) {
                 fields.insert("exit_code_meaning".to_owned(), json!(meaning));
             }
-            if let Some(what) = approval {
-                fields.insert("approval".to_owned(), json!(format!("approved by the user: {what}")));
+            let agreed: Vec<String> = approval.into_iter().chain(ran.agreed).collect();
+            if !agreed.is_empty() {
+                fields.insert(
+                    "approval".to_owned(),
+                    json!(format!("approved by the user: {}", agreed.join("; "))),
+                );
+            }
+            if let Some(told) = fence::told(&ran.fence) {
+                fields.insert("sandbox".to_owned(), told);
             }
         }
         let status =
@@ -160,61 +229,93 @@ impl Terminal {
         Outcome { status, ..answer::done(&result) }
     }
 
-    /// Starting a process may fail for a moment when the machine is full; a command that ran is never repeated.
+    /// Starting a process may fail for a moment when this machine is full; a command that ran is never repeated. Places
+    /// elsewhere know themselves what may be tried again.
     async fn try_running(
         &self,
-        local: &Local,
+        place: &Place,
         request: Command<'_>,
+        side: Side,
         context: ToolContext<'_>,
-    ) -> Result<Finished, RunError> {
-        for pause in PAUSES {
-            match local.run(request, context.cancel).await {
+    ) -> Result<(Finished, FenceReport), RunError> {
+        let pauses: &[u64] = if let Place::Here(_) = place { &PAUSES } else { &[] };
+        for pause in pauses {
+            match side.run(place, request, context.cancel).await {
                 Err(RunError::Unavailable(reason)) => {
                     tracing::warn!(%reason, "a command could not be started");
                 }
                 done => return done,
             }
             tokio::select! {
-                () = self.clock.sleep(Duration::from_secs(pause)) => {}
+                () = self.clock.sleep(Duration::from_secs(*pause)) => {}
                 () = context.cancel.cancelled() => break,
             }
         }
-        local.run(request, context.cancel).await
+        side.run(place, request, context.cancel).await
     }
 
     async fn start(
         &self,
         call: &Call,
         command: &str,
-        local: &Local,
+        place: &Place,
         workdir: Option<PathBuf>,
         asked: &AskedFor,
     ) -> Outcome {
-        let screen = if asked.pty { Screen::Terminal } else { Screen::None };
-        let started = local.start(command, workdir.as_deref(), screen, self.processes.owner()).await;
+        let Some(slot) = self.processes.reserve() else {
+            let most = Processes::MOST;
+            return stopped(
+                "error",
+                &format!("{most} background processes run already; end one with the process tool first"),
+            );
+        };
+        let started = match place {
+            Place::Here(local) => self.start_here(command, local, workdir, asked).await.map(Kind::Ours),
+            Place::There(stay) => self.start_there(command, stay, workdir).await.map(Kind::There),
+        };
         let process = match started {
             Ok(process) => process,
             Err(error) => return stopped("error", &format!("Command execution failed: {error}")),
         };
         let pid = process.pid();
-        let interval = asked.interval.map(|(_, interval)| interval);
         let start = Start {
             command: command.to_owned(),
             task: call.task.clone(),
             session: call.session.clone(),
-            interval,
+            wishes: asked.wishes(),
         };
-        let id = self.processes.add(process, start);
+        let id = self.processes.add(slot, process, start);
         let mut result = json!({
             "output": "Background process started", "session_id": id, "pid": pid, "exit_code": 0, "error": null,
         });
-        if let (Some(fields), Some((given, used))) = (result.as_object_mut(), asked.interval)
-            && given != used
-        {
-            fields
-                .insert("check_interval_note".to_owned(), json!(format!("raised from {given} to {used} s")));
+        if let Some(fields) = result.as_object_mut() {
+            asked.note(fields);
+            if asked.pty && matches!(place, Place::There(_)) {
+                fields.insert("pty_note".to_owned(), json!("there is no terminal elsewhere; it runs without one"));
+            }
         }
         answer::done(&result)
+    }
+
+    async fn start_here(
+        &self,
+        command: &str,
+        local: &Local,
+        workdir: Option<PathBuf>,
+        asked: &AskedFor,
+    ) -> Result<Background, RunError> {
+        let screen = if asked.pty { Screen::Terminal } else { Screen::None };
+        local.start(command, workdir.as_deref(), screen, self.processes.owner()).await
+    }
+
+    async fn start_there(
+        &self,
+        command: &str,
+        stay: &Stay,
+        workdir: Option<PathBuf>,
+    ) -> Result<Distant, RunError> {
+        let (seat, clock) = (Arc::clone(&stay.seat), Arc::clone(&self.clock));
+        Distant::start(seat, command, workdir.as_deref(), clock, self.processes.owner()).await
     }
 
     /// As the model may read it: without control sequences and secrets.
@@ -259,33 +360,24 @@ impl Tool for Terminal {
     }
 }
 
-/// The arguments, read once.
-struct AskedFor {
-    background: bool,
-    pty: bool,
-    timeout: Duration,
-    /// As given, and as it is used.
-    interval: Option<(usize, usize)>,
+fn refuse_workdir(call: &Call) -> Option<Outcome> {
+    let allowed = |c: char| c.is_alphanumeric() || "/\\:_-.~ +@=,".contains(c);
+    let wrong = text(&call.arguments, "workdir")?.chars().find(|c| !allowed(*c))?;
+    let message = format!("BLOCKED: `workdir` has the character {wrong:?}; give a plain path");
+    Some(stopped("blocked", &message))
 }
 
-impl AskedFor {
-    fn read(arguments: &Map<String, Value>, options: &TerminalOptions) -> Self {
-        let flag = |name: &str| match arguments.get(name) {
-            Some(Value::Bool(given)) => *given,
-            Some(Value::String(given)) => matches!(given.to_lowercase().as_str(), "true" | "1" | "yes"),
-            _ => false,
-        };
-        let default = usize::try_from(options.timeout.as_secs()).unwrap_or(usize::MAX);
-        let seconds = number(arguments, "timeout", default, 1..=usize::MAX);
-        let interval = arguments.get("check_interval").filter(|given| !given.is_null()).map(|_| {
-            let given = number(arguments, "check_interval", SHORTEST_INTERVAL, 0..=usize::MAX);
-            (given, given.max(SHORTEST_INTERVAL))
-        });
-        Self {
-            background: flag("background"),
-            pty: flag("pty"),
-            timeout: Duration::from_secs(seconds as u64),
-            interval,
+/// A path as it is meant elsewhere, where the task is in `directory`.
+fn below(directory: &str, given: &str) -> String {
+    if given.starts_with(['/', '~']) { given.to_owned() } else { format!("{directory}/{given}") }
+}
+
+fn not_entered(closed: &Closed) -> Outcome {
+    match closed {
+        Closed::Disabled(reason) => stopped("disabled", &format!("Terminal tool disabled: {reason}")),
+        Closed::Interrupted => {
+            let outcome = stopped("interrupted", "[Command interrupted before it was started]");
+            Outcome { status: OutcomeStatus::Cancelled, ..outcome }
         }
     }
 }

@@ -50,7 +50,7 @@ impl Frontend for Person {
     }
 }
 
-struct Desk {
+pub(crate) struct Desk {
     top: TempDir,
     home: Home,
     folders: Folders,
@@ -62,7 +62,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(ApprovalMode::Manual, &[], &[])
     }
 
@@ -106,6 +106,15 @@ impl Desk {
         Self { top, home, folders, approvals, processes, terminal, process, kept }
     }
 
+    /// Where commands leave what they need between calls.
+    pub(crate) fn temp(&self) -> std::path::PathBuf {
+        self.top.path().join("tmp")
+    }
+
+    pub(crate) async fn end(&self) {
+        self.processes.end_all().await;
+    }
+
     fn work(&self) -> std::path::PathBuf {
         self.top.path().canonicalize().unwrap().join("work")
     }
@@ -115,18 +124,18 @@ impl Desk {
     }
 
     /// Runs a command nobody has to agree to.
-    async fn run(&self, arguments: Value) -> Value {
+    pub(crate) async fn run(&self, arguments: Value) -> Value {
         let person = Person::who(Answer::Unavailable);
         let result = self.ask(arguments, &person).await;
         assert_eq!(person.asked(), []);
         result
     }
 
-    async fn look(&self, arguments: Value) -> Value {
+    pub(crate) async fn look(&self, arguments: Value) -> Value {
         call(&self.process, arguments, &Person::who(Answer::Unavailable)).await
     }
 
-    async fn start(&self, command: &str) -> String {
+    pub(crate) async fn start(&self, command: &str) -> String {
         let started = self.run(json!({"command": command, "background": true})).await;
         assert_eq!(started["output"], "Background process started", "{started}");
         started["session_id"].as_str().unwrap().to_owned()

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_config::{Surface, set};
+use hermes_config::{Config, Surface, set};
 use hermes_model::credential::Means;
 use hermes_model::discovery::Lookup;
 use hermes_model::provider::switch::{self, Note, SwitchError};
@@ -18,16 +18,29 @@ use crate::output::Output;
 use crate::wiring;
 
 pub(crate) fn run(wanted: Option<&str>, context: &Context, output: &Output) -> Result<ExitCode> {
-    if let Some(text) = wanted {
-        choose(text.trim(), context, output)?;
+    let config = context.config(output);
+    for line in answer(wanted, context, config)? {
+        output.line(&line);
     }
-    show(context, output);
     Ok(ExitCode::SUCCESS)
 }
 
+/// Chooses, if something is wanted, and says who answers now. May wait for the network: not for a thread of a runtime.
+pub(crate) fn answer(wanted: Option<&str>, context: &Context, config: Config) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    let config = match wanted {
+        Some(text) => {
+            choose(text.trim(), context, config, &mut lines)?;
+            Config::load(&context.home, &context.env)
+        }
+        None => config,
+    };
+    show(context, config, &mut lines);
+    Ok(lines)
+}
+
 /// Saves a choice: the provider it names or that fits it, the model, and no address that belongs to another provider.
-fn choose(text: &str, context: &Context, output: &Output) -> Result<()> {
-    let config = context.config(output);
+fn choose(text: &str, context: &Context, config: Config, lines: &mut Vec<String>) -> Result<()> {
     let facts = Facts::read(&context.home, config, context.env.clone());
     let current = match resolve(&facts, &Choice::default(), Surface::Cli) {
         Ok(Resolved::Target(target)) => Some(target),
@@ -45,22 +58,15 @@ fn choose(text: &str, context: &Context, output: &Output) -> Result<()> {
         Ok(Resolved::Offline) | Err(SwitchError::Resolve(_)) => (named.provider, named.model, None),
     };
     if let Some(provider) = provider {
-        save("model.provider", &provider, context, output)?;
+        lines.extend(set::set(&context.home, &context.env, "model.provider", &provider)?.lines);
         let own_address = provider == "custom" || provider.starts_with("custom:");
         if !own_address && facts.config.is_user_set("model.base_url") {
             set::unset(&context.home, &context.env, "model.base_url")?;
         }
     }
-    save("model.default", &model, context, output)?;
+    lines.extend(set::set(&context.home, &context.env, "model.default", &model)?.lines);
     if let Some(note) = note {
-        output.notice(&format!("note: {note}"));
-    }
-    Ok(())
-}
-
-fn save(key: &str, value: &str, context: &Context, output: &Output) -> Result<()> {
-    for line in set::set(&context.home, &context.env, key, value)?.lines {
-        output.line(&line);
+        lines.push(format!("note: {note}"));
     }
     Ok(())
 }
@@ -75,27 +81,28 @@ fn validate(target: &mut Target, context: &Context) -> Result<Option<Note>> {
     Ok(runtime.block_on(switch::validate(&lookup, target, &Cancel::new())))
 }
 
-fn show(context: &Context, output: &Output) {
-    let facts = Facts::read(&context.home, context.config(output), context.env.clone());
+fn show(context: &Context, config: Config, lines: &mut Vec<String>) {
+    let mut line = |text: &str| lines.push(text.to_owned());
+    let facts = Facts::read(&context.home, config, context.env.clone());
     match resolve(&facts, &Choice::default(), Surface::Cli) {
         Ok(Resolved::Offline) => {
-            output.line("Current model:   offline (built in; not a language model)");
-            output.line("");
-            output.line("To connect a real one, set a key and a model:");
-            output.line("  hermes config set OPENROUTER_API_KEY …");
-            output.line("  hermes model anthropic/claude-opus-4.6");
-            output.line("or an endpoint of your own, such as Ollama:");
-            output.line("  hermes config set model.base_url http://localhost:11434/v1");
-            output.line("  hermes model custom:qwen3:8b");
+            line("Current model:   offline (built in; not a language model)");
+            line("");
+            line("To connect a real one, set a key and a model:");
+            line("  hermes config set OPENROUTER_API_KEY …");
+            line("  hermes model anthropic/claude-opus-4.6");
+            line("or an endpoint of your own, such as Ollama:");
+            line("  hermes config set model.base_url http://localhost:11434/v1");
+            line("  hermes model custom:qwen3:8b");
         }
         Ok(Resolved::Target(target)) => {
-            output.line(&format!("Current model:   {}", target.model));
-            output.line(&format!("Active provider: {} ({})", target.provider(), target.base_url()));
-            output.line(&format!("Context window:  {} tokens", target.context_window));
+            line(&format!("Current model:   {}", target.model));
+            line(&format!("Active provider: {} ({})", target.provider(), target.base_url()));
+            line(&format!("Context window:  {} tokens", target.context_window));
             if let Some(origin) = &target.key_origin {
-                output.line(&format!("Key from:        {origin}"));
+                line(&format!("Key from:        {origin}"));
             }
         }
-        Err(error) => output.line(&format!("{error}")),
+        Err(error) => line(&format!("{error}")),
     }
 }

@@ -1,20 +1,23 @@
 //! Running commands: where, inside which fence, with whose permission.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::settings::{
-    ApprovalMode as ConfiguredMode, ApprovalSettings, SandboxMode as ConfiguredSandbox, TerminalSettings,
+    ApprovalMode as ConfiguredMode, ApprovalSettings, DisplaySettings, SecuritySettings, TerminalSettings,
 };
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Config, Home, Management, set};
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Variables};
+use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs, Variables};
 use hermes_tools::{
-    ApprovalMode, Approvals, Checkpoints, Folders, Process, Processes, Registry, Secrets, Shells, Terminal,
-    TerminalOptions, Yolo,
+    Announcements, ApprovalMode, Approvals, Checkpoints, Folders, Notice, Process, Processes, Registry,
+    RoomOptions, ScanFailure, Scanner, Secrets, Shells, Tenancy, Terminal, TerminalOptions, Watch, Yolo,
 };
-use hermes_types::{Cancel, Clock};
+use hermes_types::{Cancel, Clock, Secret, SideModel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::fence;
+use super::places::Places;
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 
@@ -22,74 +25,136 @@ use crate::context::{Context, local_time};
 pub(crate) struct Shared<'a> {
     pub(crate) arguments: &'a ChatArguments,
     pub(crate) user_home: PathBuf,
+    /// Where the program was started.
+    pub(crate) folder: &'a Path,
     pub(crate) folders: Folders,
     pub(crate) secrets: Secrets,
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    /// Who decides about dangerous commands in smart mode.
+    pub(crate) judge: Option<SideModel>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What a surface needs of it.
+/// What a surface needs of it. Clones are the same hands, for agents that share a process.
+#[derive(Clone)]
 pub(crate) struct Hands {
     /// Background processes, to be ended with the program.
     pub(crate) processes: Processes,
-    /// What holds commands in, for the user.
+    /// Where commands run, to be closed with the program.
+    pub(crate) shells: Shells,
+    /// Where each conversation is.
+    pub(crate) folders: Folders,
+    /// What was agreed to.
+    pub(crate) approvals: Arc<Approvals>,
+    /// What holds commands in, or where they run, for the user.
     pub(crate) fence: Option<String>,
 }
 
-/// Adds `terminal` and `process`. A backend that is not there yet adds nothing: a command meant for a container must
-/// never run on the host instead.
+/// Hands notices to whoever reads them between two turns.
+#[derive(Debug)]
+struct Postbox {
+    wanted: Announcements,
+    sender: UnboundedSender<Notice>,
+}
+
+impl Watch for Postbox {
+    fn tell(&self, notice: Notice) {
+        if self.wanted.include(notice.kind) {
+            // Nobody reads any more when the program ends.
+            let _ = self.sender.send(notice);
+        }
+    }
+}
+
+impl Hands {
+    /// Prepares the configured place for commands. One that lacks something says so at each call: a command meant for a
+    /// container must never run on the host instead.
+    ///
+    /// Beside it comes what background processes have to say by themselves.
+    pub(crate) fn open(
+        shared: &Shared<'_>,
+        context: &Context,
+        config: &Config,
+    ) -> (Self, UnboundedReceiver<Notice>) {
+        let settings = TerminalSettings::resolve(config, &context.env);
+        let processes = Processes::new(&context.home, shared.clock.clone(), Cancel::new());
+        // What a run that was killed left behind is known again, and can be ended.
+        processes.recover();
+        let (sender, notices) = unbounded_channel();
+        let display = DisplaySettings::resolve(config, &context.env);
+        let wanted = Announcements::parse(&display.background_process_notifications);
+        processes.report_to(Arc::new(Postbox { wanted, sender }));
+        let folders = shared.folders.clone();
+        let approvals = approvals(shared, context, config);
+        if settings.backend == "local" {
+            let host = LocalHost::new(local_options(shared, &settings, context), shared.clock.clone());
+            let fence = host.sandbox_notice();
+            let shells = Shells::new(host, folders.clone());
+            return (Self { shells, processes, folders, approvals, fence }, notices);
+        }
+        let (folder, clock) = (shared.folder, shared.clock.clone());
+        let places = Places { settings: &settings, context, folder, clock: clock.clone() };
+        let shells = match places.elsewhere() {
+            Ok(elsewhere) => {
+                let options =
+                    RoomOptions { elsewhere, tenancy: Tenancy::Shared, lifetime: settings.lifetime };
+                Shells::elsewhere(options, folders.clone(), processes.clone(), clock)
+            }
+            Err(reason) => {
+                tracing::warn!(backend = settings.backend, reason, "commands cannot be run");
+                Shells::nowhere(&reason, folders.clone())
+            }
+        };
+        let fence = Some(places.notice());
+        (Self { shells, processes, folders, approvals, fence }, notices)
+    }
+
+    /// Ends what was started; for a program that ends.
+    pub(crate) async fn let_go(&self) {
+        self.processes.end_all().await;
+        self.shells.close_all().await;
+    }
+}
+
+/// Adds `terminal` and `process`.
 pub(crate) fn register(
     registry: &mut Registry,
+    hands: &Hands,
     shared: Shared<'_>,
     context: &Context,
     config: &Config,
-) -> Option<Hands> {
+) {
     let settings = TerminalSettings::resolve(config, &context.env);
-    if settings.backend != "local" {
-        tracing::warn!(backend = settings.backend, "this terminal backend is not available yet");
-        return None;
-    }
-    let host = LocalHost::new(local_options(&shared, &settings, context), shared.clock.clone());
-    let fence = host.sandbox_notice();
-    let shells = Shells::new(host, shared.folders);
-    let processes = Processes::new(&context.home, shared.clock.clone(), Cancel::new());
+    let (shells, processes) = (hands.shells.clone(), hands.processes.clone());
     let options = TerminalOptions {
         timeout: settings.timeout,
         user_home: shared.user_home,
         hermes_home: context.home.path().to_owned(),
         secrets: shared.secrets,
     };
-    let approvals = Arc::new(approvals(shared.arguments, context, config));
+    let approvals = hands.approvals.clone();
     let terminal = Terminal::new(options, shells, processes.clone(), approvals, shared.clock.clone())
-        .with_checkpoints(shared.checkpoints);
+        .with_checkpoints(shared.checkpoints)
+        .with_sudo(sudo_password(&settings, context))
+        .with_problem(settings.problems.first().cloned());
     registry.register("terminal", Arc::new(terminal), None);
-    let process = Process::new(processes.clone(), settings.timeout, shared.secrets, shared.clock, local_time);
+    let process = Process::new(processes, settings.timeout, shared.secrets, shared.clock, local_time);
     registry.register("terminal", Arc::new(process), None);
-    Some(Hands { processes, fence })
 }
 
 fn local_options(shared: &Shared<'_>, settings: &TerminalSettings, context: &Context) -> LocalOptions {
-    let temp = context.env.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let mode = match settings.sandbox {
-        ConfiguredSandbox::Auto => SandboxMode::Auto,
-        ConfiguredSandbox::On => SandboxMode::On,
-        ConfiguredSandbox::Off => SandboxMode::Off,
-    };
-    let places = SandboxPlaces {
-        user_home: shared.user_home.clone(),
-        hermes_home: context.home.path().to_owned(),
-        temporary: vec![temp.clone(), PathBuf::from("/var/tmp")],
-        writable: Vec::new(),
-    };
+    let temp = fence::temporary(context);
+    let sandbox = fence::sandbox(settings, &shared.user_home, context);
     LocalOptions {
         variables: Variables::for_commands(context.env.iter(), &settings.env_passthrough, &[]),
         temp,
         bounds: Bounds::default(),
-        sandbox: Sandbox::new(mode, places),
+        sandbox,
     }
 }
 
-fn approvals(arguments: &ChatArguments, context: &Context, config: &Config) -> Approvals {
+fn approvals(shared: &Shared<'_>, context: &Context, config: &Config) -> Arc<Approvals> {
+    let arguments = shared.arguments;
     let settings = ApprovalSettings::from_config(config);
     let mode = match settings.mode {
         ConfiguredMode::Manual => ApprovalMode::Manual,
@@ -107,7 +172,28 @@ fn approvals(arguments: &ChatArguments, context: &Context, config: &Config) -> A
         || arguments.oneshot.is_some()
         || context.env.bool("HERMES_YOLO_MODE").unwrap_or(false);
     approvals.set_yolo(if skip { Yolo::On } else { Yolo::Off });
-    approvals
+    let approvals = approvals.scanned_by(scanner(context, config, &shared.clock));
+    Arc::new(match shared.judge.clone() {
+        Some(side) => approvals.judged_by(side, shared.clock.clone()),
+        None => approvals,
+    })
+}
+
+/// A program that looks at commands before they run, where the user has it.
+fn scanner(context: &Context, config: &Config, clock: &Arc<dyn Clock>) -> Option<Scanner> {
+    let settings = SecuritySettings::resolve(config, &context.env);
+    if !settings.tirith_enabled {
+        return None;
+    }
+    let programs = Programs::new(Variables::for_commands(context.env.iter(), &[], &[]), clock.clone());
+    let failure = if settings.tirith_fail_open { ScanFailure::Allows } else { ScanFailure::Blocks };
+    Scanner::find(programs, &settings.tirith_path, context.home.path(), settings.tirith_timeout, failure)
+}
+
+/// An empty one that was set on purpose is tried too.
+fn sudo_password(settings: &TerminalSettings, context: &Context) -> Option<Secret> {
+    let configured = settings.sudo_password.as_ref().map(|password| Secret::new(password.expose()));
+    configured.or_else(|| context.env.get("SUDO_PASSWORD").map(Secret::new))
 }
 
 /// Adds a key to `command_allowlist` of config.yaml.

@@ -1,8 +1,13 @@
 //! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
 
+mod code;
+mod delegation;
+mod fence;
 mod hands;
 mod model;
+mod places;
 mod programs;
+pub(crate) mod staff;
 mod tools;
 
 use std::path::PathBuf;
@@ -17,15 +22,17 @@ use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Surface, expand_tilde, precedence, user_home};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
+use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_tools::{Checkpoints, Registry};
+use hermes_tools::{Checkpoints, Notice, Registry};
 use hermes_types::{Clock, Effort, Message, SpendingCap};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 use crate::output::Output;
 
-use hands::Hands;
+pub(crate) use hands::Hands;
 use model::Models;
 pub(crate) use model::net_config;
 use tools::Chosen;
@@ -38,8 +45,9 @@ pub(crate) struct Wired {
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Every tool there is, chosen for this run or not.
     pub(crate) all_tools: Registry,
-    /// Absent where no commands can be run.
-    pub(crate) hands: Option<Hands>,
+    pub(crate) hands: Hands,
+    /// What background processes have to say by themselves.
+    pub(crate) notices: Option<UnboundedReceiver<Notice>>,
     /// Toolsets that were asked for and do not exist.
     pub(crate) unknown_toolsets: Vec<String>,
 }
@@ -47,7 +55,14 @@ pub(crate) struct Wired {
 impl Wired {
     /// Before each further turn: what one turn may spend, it may spend anew.
     pub(crate) fn renew_budget(&mut self) {
-        (self.agent.model, self.agent.side) = self.models.for_turn();
+        self.agent = self.agent_for_turn();
+    }
+
+    /// The agent with the budget of one turn.
+    pub(crate) fn agent_for_turn(&self) -> Agent {
+        let mut agent = self.agent.clone();
+        (agent.model, agent.side, agent.children) = self.models.for_turn();
+        agent
     }
 }
 
@@ -61,9 +76,34 @@ pub(crate) fn wire(
     let config = context.config(output);
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let order = Order { arguments, platform, surface: Surface::Cli, hands: None, without: &[] };
+    assemble(&order, context, config, store, clock, output)
+}
+
+/// What an agent is to be.
+pub(crate) struct Order<'a> {
+    pub(crate) arguments: &'a ChatArguments,
+    pub(crate) platform: &'a str,
+    pub(crate) surface: Surface,
+    /// Those of another agent of this process.
+    pub(crate) hands: Option<Hands>,
+    /// Toolsets it goes without.
+    pub(crate) without: &'a [&'a str],
+}
+
+/// Builds an agent on a store that is open already.
+pub(crate) fn assemble(
+    order: &Order<'_>,
+    context: &Context,
+    config: Config,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    output: &Output,
+) -> Result<Wired> {
+    let Order { arguments, platform, surface, .. } = *order;
     let folder = working_folder(context, &config)?;
-    let models = model::choose(arguments, context, config.clone(), &clock, &store)?;
-    let (main, side) = models.for_turn();
+    let models = model::choose(arguments, context, config.clone(), surface, &clock, &store)?;
+    let (main, side, children) = models.for_turn();
     let remembering = remembering(arguments, context, &config);
     let user_home = user_home(&context.env)?;
     let checkpoints = tools::checkpoints(arguments, context, &config, user_home.clone(), &clock);
@@ -75,13 +115,16 @@ pub(crate) fn wire(
             user_home,
             remembering: &remembering,
             checkpoints: checkpoints.clone(),
+            judge: models.judge(),
+            hands: order.hands.clone(),
+            without: order.without,
         },
         context,
         &config,
         (&store, &clock, side.clone()),
     );
     let prompt = prompt_source(arguments, platform, folder, context, &config, &remembering, &models, &chosen);
-    let agent_settings = AgentSettings::resolve(&config, &context.env, Surface::Cli);
+    let agent_settings = AgentSettings::resolve(&config, &context.env, surface);
     let mut agent = Agent::new(main, models.name.clone(), store, clock, prompt);
     agent.base_url.clone_from(&models.base_url);
     agent.tools = chosen.registry.tools().to_vec();
@@ -99,6 +142,7 @@ pub(crate) fn wire(
     agent.compression = compression(context, &config);
     agent.learning = learning(&config);
     agent.side = side;
+    agent.children = children;
     agent.folders =
         Folders { results: Some(context.home.join("results")), logs: Some(context.home.join("sessions")) };
     Ok(Wired {
@@ -108,6 +152,7 @@ pub(crate) fn wire(
         checkpoints,
         all_tools: chosen.all,
         hands: chosen.hands,
+        notices: chosen.notices,
         unknown_toolsets: chosen.unknown,
     })
 }
@@ -160,7 +205,8 @@ fn prompt_source(
         .env
         .get("HERMES_ENVIRONMENT_HINT")
         .map(str::to_owned)
-        .or_else(|| config.text_if_any("agent.environment_hint"));
+        .or_else(|| config.text_if_any("agent.environment_hint"))
+        .or_else(|| elsewhere_hint(context, config));
     if arguments.pass_session_id {
         source.session_id = SessionIdLine::Tell;
     }
@@ -173,6 +219,18 @@ fn prompt_source(
         source.skills = SkillSet::load(&context.home, config, &context.env, &filter).index();
     }
     source
+}
+
+/// What a model must know that would take the working folder for the place its commands run in.
+fn elsewhere_hint(context: &Context, config: &Config) -> Option<String> {
+    let settings = TerminalSettings::resolve(config, &context.env);
+    (settings.backend != "local").then(|| {
+        format!(
+            "Commands and file tools work in another place ({}), not in the working folder named above; look around there \
+             first.",
+            settings.backend
+        )
+    })
 }
 
 fn enforcement(config: &Config) -> Enforcement {

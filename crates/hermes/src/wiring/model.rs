@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hermes_config::settings::{BudgetSettings, SecuritySettings};
+use hermes_config::settings::{ApprovalMode, ApprovalSettings, BudgetSettings, SecuritySettings};
 use hermes_config::{Config, Env, Surface};
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_model::client::{
@@ -20,10 +21,14 @@ use hermes_net::{Client, Config as NetConfig};
 use hermes_store::{Span, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
+use super::delegation;
 use super::programs::Helpers;
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 use crate::output::Output;
+
+/// How long an opinion on a command may take.
+const JUDGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The models of a run. Each turn gets them with a budget of its own.
 pub(crate) struct Models {
@@ -33,24 +38,41 @@ pub(crate) struct Models {
     pub(crate) base_url: String,
     /// Who does side tasks, when not the main one.
     side: Option<SideModel>,
+    /// Who decides about dangerous commands; only in smart mode.
+    judge: Option<SideModel>,
+    /// Who answers subagents, when not the main one.
+    children: Option<SideModel>,
     pub(crate) cap: SpendingCap,
     /// What may be spent today, shared by all turns.
     day: Option<Account>,
 }
 
 impl Models {
-    /// The main model and the one for side tasks, with a fresh budget for one turn.
-    pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>) {
-        let mut budget = Budget::new(self.cap);
-        if let Some(day) = &self.day {
-            budget = budget.with(day.clone());
+    /// The main model, the one for side tasks and the one for subagents, with one fresh budget for one turn.
+    pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>, Option<SideModel>) {
+        let budget = self.budget();
+        let within = |model: &Arc<dyn Model>| -> Arc<dyn Model> {
+            Arc::new(BudgetedModel::new(model.clone(), budget.clone()))
+        };
+        let beside = |side: &Option<SideModel>| {
+            side.as_ref().map(|side| SideModel { model: within(&side.model), ..side.clone() })
+        };
+        (within(&self.main), beside(&self.side), beside(&self.children))
+    }
+
+    /// Who decides about dangerous commands, within what the day allows.
+    pub(crate) fn judge(&self) -> Option<SideModel> {
+        let judge = self.judge.clone()?;
+        let model: Arc<dyn Model> = Arc::new(BudgetedModel::new(judge.model, self.budget()));
+        Some(SideModel { model, ..judge })
+    }
+
+    fn budget(&self) -> Budget {
+        let budget = Budget::new(self.cap);
+        match &self.day {
+            Some(day) => budget.with(day.clone()),
+            None => budget,
         }
-        let main: Arc<dyn Model> = Arc::new(BudgetedModel::new(self.main.clone(), budget.clone()));
-        let side = self.side.as_ref().map(|side| SideModel {
-            model: Arc::new(BudgetedModel::new(side.model.clone(), budget)),
-            ..side.clone()
-        });
-        (main, side)
     }
 }
 
@@ -58,6 +80,7 @@ pub(crate) fn choose(
     arguments: &ChatArguments,
     context: &Context,
     config: Config,
+    surface: Surface,
     clock: &Arc<dyn Clock>,
     store: &Store,
 ) -> Result<Models> {
@@ -73,11 +96,13 @@ pub(crate) fn choose(
     let facts = Facts::read(&context.home, config, context.env.clone());
     let choice =
         Choice { provider: arguments.provider.clone(), model: arguments.model.clone(), ..Choice::default() };
-    let target = match resolve(&facts, &choice, Surface::Cli)? {
+    let target = match resolve(&facts, &choice, surface)? {
         Resolved::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
             let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
-            return Ok(Models { main, name, provider, base_url: String::new(), side: None, cap, day });
+            let base_url = String::new();
+            let (side, judge, children) = (None, None, None);
+            return Ok(Models { main, name, provider, base_url, side, judge, children, cap, day });
         }
         Resolved::Target(target) => target,
     };
@@ -85,7 +110,7 @@ pub(crate) fn choose(
     let helpers = Arc::new(Helpers::new(&context.env, clock.clone()));
     let means =
         Means::new(net.clone(), clock.clone(), &context.home, context.env.clone()).with_commands(helpers);
-    let (fallbacks, _) = chain(&facts, Some(&target), Surface::Cli);
+    let (fallbacks, _) = chain(&facts, Some(&target), surface);
     let endpoints =
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
     let client = ModelClient::new(net.clone(), clock.clone(), endpoints, Persistence::from_env(&context.env))
@@ -102,20 +127,32 @@ pub(crate) fn choose(
     let mask = masked.then_some(without_secrets as fn(&str) -> String);
     let dumps = Dumps { folder: context.home.join("sessions"), extent, mask };
     let main: Arc<dyn Model> = Arc::new(client.with_dumps(Some(dumps)));
-    let side = side(&facts, &target, &net, &means, clock);
+    let side = aside(Task::Compression, &facts, &target, &net, &means, clock);
+    let smart = ApprovalSettings::from_config(&facts.config).mode == ApprovalMode::Smart;
+    let judge = smart.then(|| {
+        aside(Task::Approval, &facts, &target, &net, &means, clock).unwrap_or_else(|| SideModel {
+            model: main.clone(),
+            name: target.model.clone(),
+            patience: JUDGE_PATIENCE,
+        })
+    });
+    let parent = Choice { model: Some(target.model.clone()), ..choice };
+    let children = delegation::model(&facts, &parent, &net, &means, clock);
     let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
-    Ok(Models { main, name: target.model.clone(), provider, base_url, side, cap, day })
+    let name = target.model.clone();
+    Ok(Models { main, name, provider, base_url, side, judge, children, cap, day })
 }
 
-/// Who does side tasks; nothing when the main model has to.
-fn side(
+/// Who does a side task; nothing when the main model has to.
+fn aside(
+    task: Task,
     facts: &Facts,
     main: &Target,
     net: &Client,
     means: &Means,
     clock: &Arc<dyn Clock>,
 ) -> Option<SideModel> {
-    let found = find_model(facts, Task::Compression, &Choice::default(), Some(main), Surface::Cli);
+    let found = find_model(facts, task, &Choice::default(), Some(main), Surface::Cli);
     let auxiliary = match found {
         Ok(found) => found?,
         Err(error) => {

@@ -7,12 +7,14 @@ use hermes_config::Config;
 use hermes_config::settings::{CheckpointSettings, DelegationSettings, PlatformToolsets, SecuritySettings};
 use hermes_store::Store;
 use hermes_tools::{
-    Checkpoints, Clarify, Delegate, FileGuard, FileOptions, Files, MemoryTool, Registry, Secrets, Selection,
-    SessionSearch, Todo,
+    Checkpoints, Clarify, Delegate, FileGuard, FileOptions, Files, Folders, MemoryTool, Notice, Registry,
+    Secrets, Selection, SessionSearch, Todo,
 };
 use hermes_types::{Clock, SideModel};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Remembering;
+use super::code::Coding;
 use super::hands::{self, Hands, Shared};
 use super::programs::Checkers;
 use crate::cli::ChatArguments;
@@ -26,6 +28,12 @@ pub(crate) struct Wish<'a> {
     pub(crate) user_home: PathBuf,
     pub(crate) remembering: &'a Remembering,
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    /// Who decides about dangerous commands in smart mode.
+    pub(crate) judge: Option<SideModel>,
+    /// Those of another agent of this process.
+    pub(crate) hands: Option<Hands>,
+    /// Toolsets this run goes without.
+    pub(crate) without: &'a [&'a str],
 }
 
 /// The tools of the run, and toolsets nobody knows.
@@ -33,7 +41,9 @@ pub(crate) struct Chosen {
     pub(crate) all: Registry,
     pub(crate) registry: Registry,
     pub(crate) unknown: Vec<String>,
-    pub(crate) hands: Option<Hands>,
+    pub(crate) hands: Hands,
+    /// What background processes have to say; whoever shares hands hears it elsewhere.
+    pub(crate) notices: Option<UnboundedReceiver<Notice>>,
 }
 
 pub(crate) fn choose(
@@ -42,9 +52,18 @@ pub(crate) fn choose(
     config: &Config,
     (store, clock, side): (&Store, &Arc<dyn Clock>, Option<SideModel>),
 ) -> Chosen {
-    let (all, hands) = all(wish, context, config, (store, clock, side));
-    let selected = all.select(&selection(wish.arguments, wish.platform, config));
-    Chosen { all, registry: selected.registry, unknown: selected.unknown, hands }
+    let (mut all, hands, notices, coding) = all(wish, context, config, (store, clock, side));
+    coding.register(&mut all, &Registry::new());
+    let mut selected = all.select(&selection(wish.arguments, wish.platform, config));
+    if !wish.without.is_empty() {
+        let without = wish.without.iter().map(|name| (*name).to_owned()).collect();
+        selected.registry = selected.registry.select(&Selection::Without(without)).registry;
+    }
+    if selected.registry.find("execute_code").is_some() {
+        // Its scripts may call what the session has, and the model reads of no other.
+        coding.register(&mut selected.registry, &all);
+    }
+    Chosen { all, registry: selected.registry, unknown: selected.unknown, hands, notices }
 }
 
 fn all(
@@ -52,21 +71,42 @@ fn all(
     context: &Context,
     config: &Config,
     (store, clock, side): (&Store, &Arc<dyn Clock>, Option<SideModel>),
-) -> (Registry, Option<Hands>) {
+) -> (Registry, Hands, Option<UnboundedReceiver<Notice>>, Coding) {
     let guard = FileGuard::new(wish.folder.clone(), wish.user_home.clone(), &context.home);
-    let files = Files::new(guard, file_options(context, config, &wish.user_home))
-        .with_checkpoints(wish.checkpoints.clone());
-    let files = files.with_linter(Arc::new(Checkers::new(&context.env, clock.clone())));
-    let mut registry = Registry::file_tools(&files);
     let shared = Shared {
         arguments: wish.arguments,
         user_home: wish.user_home.clone(),
-        folders: files.folders().clone(),
+        folder: &wish.folder,
+        folders: match &wish.hands {
+            Some(hands) => hands.folders.clone(),
+            None => Folders::new(wish.folder.clone()),
+        },
         secrets: secrets(context, config),
         checkpoints: wish.checkpoints.clone(),
+        judge: wish.judge.clone(),
         clock: clock.clone(),
     };
-    let hands = hands::register(&mut registry, shared, context, config);
+    let (hands, notices) = match wish.hands.clone() {
+        Some(hands) => (hands, None),
+        None => {
+            let (hands, notices) = Hands::open(&shared, context, config);
+            (hands, Some(notices))
+        }
+    };
+    let files = Files::new(guard, file_options(context, config, &wish.user_home))
+        .with_folders(shared.folders.clone())
+        .with_shells(hands.shells.clone())
+        .with_checkpoints(wish.checkpoints.clone());
+    let files = files.with_linter(Arc::new(Checkers::new(&context.env, clock.clone())));
+    let mut registry = Registry::file_tools(&files);
+    let coding = Coding::new(
+        (context, config),
+        &wish.user_home,
+        files.folders().clone(),
+        secrets(context, config),
+        clock.clone(),
+    );
+    hands::register(&mut registry, &hands, shared, context, config);
     registry.register("todo", Arc::new(Todo::new()), None);
     if wish.remembering.notes.is_some() || wish.remembering.profile.is_some() {
         let memory = MemoryTool::new(wish.remembering.notes.clone(), wish.remembering.profile.clone());
@@ -80,7 +120,7 @@ fn all(
     registry.register("clarify", Arc::new(Clarify::new()), None);
     let delegation = DelegationSettings::from_config(config);
     registry.register("delegation", Arc::new(Delegate::new(delegation.max_iterations)), None);
-    (registry, hands)
+    (registry, hands, notices, coding)
 }
 
 fn selection(arguments: &ChatArguments, platform: &str, config: &Config) -> Selection {

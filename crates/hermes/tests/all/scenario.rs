@@ -536,6 +536,7 @@ files!(
     empty_answers,
     tool_calls,
     tool_execution,
+    scripts,
     long_results,
     step_budget,
     interrupts,

@@ -9,8 +9,10 @@ use hermes_config::Config;
 use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_task::Tasks;
+use hermes_tools::Notice;
 use hermes_types::Cancel;
 use tokio::signal::unix::Signal;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::input::Input;
 use super::opening::{self, Opened};
@@ -75,6 +77,14 @@ pub(crate) async fn run(
 pub(crate) fn clarify_wait(config: &Config) -> Duration {
     let seconds = config.number("clarify.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(120.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(2))
+}
+
+/// What a background process has to say; for ever nothing where nobody would.
+async fn next_notice(notices: &mut Option<UnboundedReceiver<Notice>>) -> Option<Notice> {
+    match notices {
+        Some(notices) => notices.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Talk<'_> {
@@ -144,7 +154,7 @@ impl Talk<'_> {
             self.output.text("❯ ");
             tokio::select! {
                 line = self.input.next() => return line,
-                Some(notice) = self.wired.hands.notices.recv() => {
+                Some(notice) = next_notice(&mut self.wired.notices) => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
                 _ = self.signals.recv() => {

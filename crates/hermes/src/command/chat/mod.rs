@@ -9,6 +9,7 @@ mod slash;
 mod summary;
 mod terminal;
 
+pub(crate) use slash::restore;
 pub(crate) use summary::span;
 
 use std::io::{IsTerminal, Read};

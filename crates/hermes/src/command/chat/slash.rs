@@ -264,11 +264,32 @@ async fn rollback(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
         talk.output.line("Checkpoints are turned off (checkpoints.enabled in config.yaml).");
         return Ok(());
     };
-    let folder = std::env::current_dir()?;
+    let (text, after) = restore(&checkpoints, &std::env::current_dir()?, rest);
+    if after == Restoring::Everything {
+        talk.wired.agent.undo(&mut talk.opened.conversation).await?;
+    }
+    talk.output.line(&text);
+    Ok(())
+}
+
+/// What was restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Restoring {
+    Nothing,
+    Everything,
+}
+
+/// Lists, compares or restores checkpoints of a folder, and says what came of it.
+pub(crate) fn restore(
+    checkpoints: &hermes_tools::Checkpoints,
+    folder: &std::path::Path,
+    rest: &str,
+) -> (String, Restoring) {
     let words: Vec<&str> = rest.split_whitespace().collect();
+    let mut after = Restoring::Nothing;
     let said = match words.as_slice() {
-        [] => checkpoints.list(&folder).map(|found| list_checkpoints(&found)),
-        ["diff", which] => checkpoints.diff(&folder, which).map(|diff| {
+        [] => checkpoints.list(folder).map(|found| list_checkpoints(&found)),
+        ["diff", which] => checkpoints.diff(folder, which).map(|diff| {
             let more = match diff.lines_left_out {
                 0 => String::new(),
                 count => format!("\n… {count} more lines"),
@@ -276,21 +297,17 @@ async fn rollback(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
             format!("{}\n{}{more}", diff.stat, diff.diff)
         }),
         [which] => {
-            let restored = checkpoints.restore(&folder, which);
+            let restored = checkpoints.restore(folder, which);
             if restored.is_ok() {
-                talk.wired.agent.undo(&mut talk.opened.conversation).await?;
+                after = Restoring::Everything;
             }
             restored.map(|restored| told(&restored))
         }
         [which, file @ ..] => {
-            checkpoints.restore_file(&folder, which, &file.join(" ")).map(|restored| told(&restored))
+            checkpoints.restore_file(folder, which, &file.join(" ")).map(|restored| told(&restored))
         }
     };
-    match said {
-        Ok(text) => talk.output.line(&text),
-        Err(error) => talk.output.line(&error.to_string()),
-    }
-    Ok(())
+    (said.unwrap_or_else(|error| error.to_string()), after)
 }
 
 fn list_checkpoints(found: &[hermes_tools::Checkpoint]) -> String {

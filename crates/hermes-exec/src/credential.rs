@@ -1,0 +1,160 @@
+//! Files of the Hermes home that commands elsewhere may use: tokens of tools the user works with.
+//!
+//! Only what the user or a skill names goes along, and only from below the home. Containers get them mounted; where nothing
+//! can be mounted they are brought to `~/.hermes` over there, and again when they change.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use hermes_types::{Cancel, Environment};
+
+use crate::capture::Bounds;
+use crate::remote::{RemoteFiles, Site};
+
+/// A larger file is no credential.
+const MOST_BYTES: u64 = 1024 * 1024;
+
+/// A file that is shown to a place elsewhere under `.hermes` of the home there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    pub host: PathBuf,
+    /// Its place under the Hermes home, checked not to leave it.
+    pub relative: String,
+}
+
+/// The files of this run; clones share them.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    home: PathBuf,
+    named: Arc<Mutex<Vec<Credential>>>,
+}
+
+impl Credentials {
+    /// None yet.
+    pub fn new(home: &Path) -> Self {
+        Self { home: home.to_owned(), named: Arc::default() }
+    }
+
+    /// Names one by its path below the home. Says what is wrong with one that is not taken.
+    pub fn add(&self, relative: &str) -> Result<(), String> {
+        let path = Path::new(relative.trim());
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if relative.trim().is_empty() || !plain || relative.contains([':', '\0', '\n']) {
+            return Err(format!(
+                "`{relative}` is not used as a credential file: give a path below the Hermes home, without `..`"
+            ));
+        }
+        let host = self.home.join(path);
+        let real = host.canonicalize().ok().filter(|real| real.is_file());
+        let Some(real) = real else {
+            return Err(format!("the credential file {} does not exist", host.display()));
+        };
+        if !self.home.canonicalize().is_ok_and(|home| real.starts_with(home)) {
+            return Err(format!(
+                "the credential file {} leads out of the Hermes home; it is not used",
+                host.display()
+            ));
+        }
+        let credential = Credential { host: real, relative: path.to_string_lossy().into_owned() };
+        let mut named = lock(&self.named);
+        if !named.contains(&credential) {
+            named.push(credential);
+        }
+        Ok(())
+    }
+
+    pub fn list(&self) -> Vec<Credential> {
+        lock(&self.named).clone()
+    }
+}
+
+/// What was brought to a place, so that only what changed is brought again.
+#[derive(Debug)]
+pub(crate) struct Luggage {
+    credentials: Credentials,
+    brought: tokio::sync::Mutex<HashMap<String, Brought>>,
+}
+
+/// A file as it was when it was brought, and to which making of the place.
+#[derive(Debug, PartialEq, Eq)]
+struct Brought {
+    place: Option<String>,
+    modified: Option<SystemTime>,
+    length: u64,
+}
+
+impl Luggage {
+    pub(crate) fn new(credentials: Credentials) -> Self {
+        Self { credentials, brought: tokio::sync::Mutex::default() }
+    }
+
+    /// Brings what is not there yet to the site behind `there`.
+    pub(crate) async fn bring(
+        &self,
+        there: &dyn Environment,
+        site: &dyn Site,
+        bounds: Bounds,
+        cancel: &Cancel,
+    ) {
+        let files = RemoteFiles::new(there, bounds);
+        for credential in self.credentials.list() {
+            let mut brought = self.brought.lock().await;
+            let Some(mut now) = Brought::of(&credential.host) else { continue };
+            now.place = site.current().await;
+            if brought.get(&credential.relative) == Some(&now) && now.place.is_some() {
+                continue;
+            }
+            let path = format!("~/.hermes/{}", credential.relative);
+            let Ok(bytes) = std::fs::read(&credential.host) else { continue };
+            match files.write_private(&path, &bytes, cancel).await {
+                Ok(()) => {
+                    now.place = site.current().await;
+                    brought.insert(credential.relative, now);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, file = credential.relative, "a credential file could not be brought");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Brought {
+    fn of(file: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(file).ok().filter(|meta| meta.len() <= MOST_BYTES)?;
+        Some(Self { place: None, modified: meta.modified().ok(), length: meta.len() })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_below_the_home_are_taken() {
+        let top = tempfile::tempdir().unwrap();
+        let home = top.path().join("home");
+        std::fs::create_dir_all(home.join("google")).unwrap();
+        std::fs::write(home.join("google/token.json"), "t").unwrap();
+        std::fs::write(top.path().join("outside"), "o").unwrap();
+        std::os::unix::fs::symlink(top.path().join("outside"), home.join("link")).unwrap();
+        let credentials = Credentials::new(&home);
+        for refused in
+            ["", "/etc/passwd", "../outside", "google/../../outside", "link", "missing", "google", "a:b"]
+        {
+            assert!(credentials.add(refused).is_err(), "{refused}");
+        }
+        credentials.add("google/token.json").unwrap();
+        credentials.add("google/token.json").unwrap();
+        let listed = credentials.list();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].relative, "google/token.json");
+    }
+}

@@ -1,0 +1,50 @@
+//! Which Hermes a container belongs to, so that one whose Hermes is gone can be told from one in use.
+//!
+//! A container outlives a program that was killed. Its label names that program by machine, number and start; what another
+//! machine, or another container's process space, started cannot be judged from here and is left alone.
+
+use crate::remote::fnv;
+use crate::survivor::Survivor;
+
+/// This program, as its containers name it.
+pub(super) fn ourselves() -> String {
+    let pid = std::process::id();
+    let machine = machine().unwrap_or_default();
+    format!("{machine}.{pid}.{}", Survivor::start_time(pid).unwrap_or(0))
+}
+
+/// Whether the program a label names is known to be gone.
+pub(super) fn is_gone(label: &str) -> bool {
+    let mut parts = label.trim().split('.');
+    let (Some(place), Some(pid), Some(started)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let (Ok(pid), Ok(started)) = (pid.parse(), started.parse::<u64>()) else { return false };
+    machine().is_some_and(|here| here == place)
+        && Survivor::find(pid, (started > 0).then_some(started)).is_none()
+}
+
+/// This boot of this machine, and the space of process numbers we live in; none where the system does not tell.
+fn machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{:016x}", fnv(&format!("{}{}", boot.trim(), space.display()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_program_of_this_machine_can_be_known_to_be_gone() {
+        let own = ourselves();
+        assert!(!is_gone(&own), "{own}");
+        let (here, _) = own.split_once('.').unwrap();
+        assert!(is_gone(&format!("{here}.4194303.1")));
+        // Our own number, at another time.
+        assert!(is_gone(&format!("{here}.{}.1", std::process::id())));
+        for foreign in ["0123.4194303.1", "", "x", &format!("{here}.x.y")] {
+            assert!(!is_gone(foreign), "{foreign}");
+        }
+    }
+}

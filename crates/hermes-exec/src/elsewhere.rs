@@ -1,0 +1,86 @@
+//! Where commands run when it is not this machine, chosen once from the configuration.
+
+use std::sync::Arc;
+
+use hermes_types::{Cancel, RunError};
+
+use crate::credential::{Credentials, Luggage};
+use crate::daytona::{DaytonaAccount, DaytonaOptions};
+use crate::docker::{DockerEngine, DockerOptions};
+use crate::modal::{ModalGateway, ModalOptions};
+use crate::remote::Room;
+use crate::singularity::{SingularityHost, SingularityOptions};
+use crate::ssh::SshHost;
+
+/// A backend that is not this machine.
+#[derive(Debug, Clone)]
+pub struct Elsewhere {
+    pub backend: Backend,
+    pub credentials: Credentials,
+}
+
+/// Which one. The options are those of every room; their `task` is filled in.
+#[derive(Debug, Clone)]
+pub enum Backend {
+    Docker(Arc<DockerEngine>, Box<DockerOptions>),
+    Ssh(Arc<SshHost>),
+    Singularity(Arc<SingularityHost>, Box<SingularityOptions>),
+    Daytona(Arc<DaytonaAccount>, Box<DaytonaOptions>),
+    Modal(Arc<ModalGateway>, Box<ModalOptions>),
+}
+
+/// What a command there can do to the user's own things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reachable {
+    /// Nothing outside the room.
+    Nothing,
+    /// Folders of this machine, or another machine of the user's.
+    OwnThings,
+}
+
+impl Elsewhere {
+    /// The room of this name. Nothing is started before the first command.
+    pub fn open(&self, name: &str) -> Room {
+        let luggage = || Some(Arc::new(Luggage::new(self.credentials.clone())));
+        let task = name.to_owned();
+        match &self.backend {
+            Backend::Docker(engine, options) => {
+                let credentials = self.credentials.list();
+                let options = DockerOptions { task, credentials, ..(**options).clone() };
+                Room::new(engine.open(options), None)
+            }
+            Backend::Ssh(host) => Room::new(Arc::clone(host) as Arc<_>, luggage()),
+            Backend::Singularity(host, options) => {
+                Room::new(host.open(SingularityOptions { task, ..(**options).clone() }), None)
+            }
+            Backend::Daytona(account, options) => {
+                Room::new(account.open(DaytonaOptions { task, ..(**options).clone() }), luggage())
+            }
+            Backend::Modal(gateway, options) => {
+                Room::new(gateway.open(ModalOptions { task, ..(**options).clone() }), luggage())
+            }
+        }
+    }
+
+    /// Whether what it needs on this machine works.
+    pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
+        match &self.backend {
+            Backend::Docker(engine, _) => engine.check(cancel).await,
+            Backend::Singularity(host, _) => host.check(cancel).await,
+            Backend::Ssh(_) | Backend::Daytona(..) | Backend::Modal(..) => Ok(()),
+        }
+    }
+
+    /// Whether every room is the same: another machine is not divided.
+    pub fn is_one_machine(&self) -> bool {
+        matches!(self.backend, Backend::Ssh(_))
+    }
+
+    pub fn reachable(&self) -> Reachable {
+        match &self.backend {
+            Backend::Ssh(_) => Reachable::OwnThings,
+            Backend::Docker(_, options) if options.shows_host_folders() => Reachable::OwnThings,
+            _ => Reachable::Nothing,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A small process that outlives us by a moment and ends what we were running.
+//!
+//! A child that is bound to us dies with us by the kernel's doing, but what that child started does not. The guardian
+//! knows the groups that run; when our end of its pipe closes, however we ended, it kills those that are left. It is
+//! started with the first command.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// Reads `+ GROUP` and `- GROUP`, and at the end of its input kills what is left.
+const SCRIPT: &str = r#"trap '' HUP INT TERM QUIT
+live=
+while read -r sign group; do
+    left=
+    for one in $live; do [ "$one" = "$group" ] || left="$left $one"; done
+    live=$left
+    [ "$sign" = + ] && live="$live $group"
+done
+for one in $live; do kill -9 "-$one"; done 2>/dev/null"#;
+
+static PIPE: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
+
+/// A group that must not outlive us runs from now on.
+pub(crate) fn watch(group: u32) {
+    tell('+', group);
+}
+
+/// It has ended, or may go on by itself.
+pub(crate) fn forget(group: u32) {
+    tell('-', group);
+}
+
+fn tell(sign: char, group: u32) {
+    let mut pipe = PIPE.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = pipe.as_mut().map(|pipe| pipe.write_all(format!("{sign} {group}\n").as_bytes()));
+    if let Some(Err(error)) = told {
+        tracing::warn!(%error, "the guardian of child processes is gone");
+        *pipe = None;
+    }
+}
+
+fn start() -> Option<ChildStdin> {
+    #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", SCRIPT, "hermes-guardian"])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // A group of its own: what ends ours must not end it first.
+        .process_group(0);
+    match command.spawn() {
+        Ok(mut child) => child.stdin.take(),
+        Err(error) => {
+            tracing::warn!(%error, "no guardian of child processes could be started");
+            None
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A folder held by a descriptor, so that nothing below it is reached by a link somebody put in its way meanwhile.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hermes_types::random_hex;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+#[derive(Debug)]
+pub(super) struct Handle(OwnedFd);
+
+/// What lies under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Nothing,
+    Folder,
+    File(RawMode),
+    Other,
+}
+
+impl Handle {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::open(path, FOLDER, Mode::empty())?))
+    }
+
+    pub(super) fn folder(&self, name: &str) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(self.0.as_fd(), name, FOLDER, Mode::empty())?))
+    }
+
+    pub(super) fn kind(&self, name: &OsStr) -> Kind {
+        match rustix::fs::statat(self.0.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => match FileType::from_raw_mode(found.st_mode) {
+                FileType::Directory => Kind::Folder,
+                FileType::RegularFile => Kind::File(found.st_mode & 0o777),
+                _ => Kind::Other,
+            },
+            Err(_) => Kind::Nothing,
+        }
+    }
+
+    /// The names in it, without itself and its parent.
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self.0.as_fd())? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// A regular file's bytes, if it is not longer than `most`.
+    pub(super) fn read(&self, name: &OsStr, most: u64) -> io::Result<Vec<u8>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(self.0.as_fd(), name, flags, Mode::empty())?);
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most { Err(io::Error::other("too long")) } else { Ok(bytes) }
+    }
+
+    /// Puts a whole file in a name's place.
+    pub(super) fn put(&self, name: &OsStr, bytes: &[u8], mode: RawMode) -> io::Result<()> {
+        let beside = format!(".hermes-{}", random_hex(12));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(self.0.as_fd(), &*beside, flags, Mode::from_raw_mode(mode))?;
+        let mut file = File::from(made);
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(rustix::fs::renameat(self.0.as_fd(), &*beside, self.0.as_fd(), name)?)
+    }
+
+    /// What a link leads to, if it is one.
+    pub(super) fn link(&self, name: &OsStr) -> Option<OsString> {
+        let target = rustix::fs::readlinkat(self.0.as_fd(), name, Vec::new()).ok()?;
+        Some(OsStr::from_bytes(target.to_bytes()).to_owned())
+    }
+
+    /// Puts a link in a name's place.
+    pub(super) fn put_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
+        let beside = format!(".hermes-{}", random_hex(12));
+        rustix::fs::symlinkat(target, self.0.as_fd(), &*beside)?;
+        Ok(rustix::fs::renameat(self.0.as_fd(), &*beside, self.0.as_fd(), name)?)
+    }
+
+    /// Removes a file or a link, not what it leads to.
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(self.0.as_fd(), name, AtFlags::empty())?)
+    }
+
+    pub(super) fn make_folder(&self, name: &str) -> io::Result<Self> {
+        rustix::fs::mkdirat(self.0.as_fd(), name, Mode::from_raw_mode(0o755))?;
+        self.folder(name)
+    }
+}

@@ -1,0 +1,163 @@
+//! Hooks that cannot be written, and buses that cannot be reached, by a view of the folders made for the command.
+//!
+//! Landlock can only allow: whoever may create files in a repository may create them in its `hooks`. A mount namespace
+//! can take that back. It needs a user namespace, or to be root; where the system forbids both, this does nothing and what
+//! a command changes is put back afterwards (`repository`). Asked once.
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::LazyLock;
+
+use rustix::process::{getegid, geteuid};
+
+const NOTHING: &std::ffi::CStr = c"/dev/null";
+
+/// What a child does to its view before anything else holds it in.
+#[derive(Debug)]
+pub(super) struct Mounts {
+    /// Bound to themselves, so that they cannot be renamed.
+    fixed: Vec<CString>,
+    read_only: Vec<CString>,
+    hidden: Vec<CString>,
+    user: Option<UserMaps>,
+}
+
+/// Who we are inside a user namespace: the same as outside.
+#[derive(Debug)]
+struct UserMaps {
+    user: Vec<u8>,
+    group: Vec<u8>,
+}
+
+impl Mounts {
+    /// For a command that may write to these repositories.
+    pub(super) fn around(repositories: &[PathBuf]) -> Option<Self> {
+        if !*POSSIBLE {
+            return None;
+        }
+        let hooks: Vec<PathBuf> =
+            repositories.iter().map(|git| git.join("hooks")).filter(|hooks| is_real_folder(hooks)).collect();
+        let uid = geteuid().as_raw();
+        // Whoever answers there starts programs outside, and hands out what keyrings hold.
+        let mut buses = vec![format!("/run/user/{uid}/bus"), format!("/run/user/{uid}/systemd/private")];
+        if uid == 0 {
+            buses.extend(["/run/dbus/system_bus_socket", "/run/systemd/private"].map(str::to_owned));
+        }
+        let hidden = buses.iter().map(PathBuf::from).filter(|path| path.exists());
+        Some(Self {
+            fixed: repositories.iter().filter(|git| is_real_folder(git)).filter_map(text).collect(),
+            read_only: hooks.iter().filter_map(text).collect(),
+            hidden: hidden.filter_map(|path| text(&path)).collect(),
+            user: UserMaps::needed(),
+        })
+    }
+
+    /// Makes system calls only: it runs in a forked child.
+    pub(super) fn enter(&self) -> io::Result<()> {
+        self.unshare()?;
+        for path in self.fixed.iter().chain(&self.read_only) {
+            unless_gone(mount(path, path, libc::MS_BIND | libc::MS_REC))?;
+        }
+        for path in &self.read_only {
+            unless_gone(make_read_only(path))?;
+        }
+        for path in &self.hidden {
+            unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
+        }
+        Ok(())
+    }
+
+    fn unshare(&self) -> io::Result<()> {
+        let flags =
+            if self.user.is_some() { libc::CLONE_NEWUSER | libc::CLONE_NEWNS } else { libc::CLONE_NEWNS };
+        // SAFETY: the call takes a number and touches no memory.
+        #[expect(unsafe_code, reason = "rustix marks it unsafe too")]
+        checked(unsafe { libc::unshare(flags) })?;
+        if let Some(UserMaps { user, group }) = &self.user {
+            write(c"/proc/self/setgroups", b"deny")?;
+            write(c"/proc/self/uid_map", user)?;
+            write(c"/proc/self/gid_map", group)?;
+        }
+        mount(c"none", c"/", libc::MS_REC | libc::MS_SLAVE)
+    }
+}
+
+impl UserMaps {
+    /// Root can do without. In a namespace it would lose its power over the files of others.
+    fn needed() -> Option<Self> {
+        let (user, group) = (geteuid(), getegid());
+        let line = |id: u32| format!("{id} {id} 1\n").into_bytes();
+        (!user.is_root()).then(|| Self { user: line(user.as_raw()), group: line(group.as_raw()) })
+    }
+}
+
+static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
+    use std::os::unix::process::CommandExt;
+    let Some(folder) = text("/usr") else { return false };
+    let trial =
+        Mounts { fixed: Vec::new(), read_only: vec![folder], hidden: Vec::new(), user: UserMaps::needed() };
+    #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
+    let mut command = std::process::Command::new("/bin/true");
+    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
+    #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]
+    unsafe {
+        command.pre_exec(move || trial.enter());
+    }
+    let possible = command.env_clear().status().is_ok_and(|status| status.success());
+    tracing::debug!(possible, "whether commands can have a view of the folders of their own");
+    possible
+});
+
+fn is_real_folder(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+fn text(path: impl AsRef<Path>) -> Option<CString> {
+    CString::new(path.as_ref().as_os_str().as_bytes()).ok()
+}
+
+fn mount(from: &std::ffi::CStr, to: &std::ffi::CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: both texts end with a zero and outlive the call; the other two pointers may be null.
+    #[expect(unsafe_code, reason = "rustix's way allocates, which a forked child must not")]
+    checked(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), ptr::null(), flags, ptr::null()) })
+}
+
+fn make_read_only(path: &std::ffi::CStr) -> io::Result<()> {
+    let wanted =
+        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the text ends with a zero, the structure has the size that is given, and both outlive the call.
+    #[expect(unsafe_code, reason = "rustix does not have mount_setattr")]
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            0,
+            &raw const wanted,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn write(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    rustix::io::write(&file, bytes)?;
+    Ok(())
+}
+
+/// What vanished since it was found needs no mount.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        result => result,
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

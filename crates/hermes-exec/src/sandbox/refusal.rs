@@ -1,0 +1,218 @@
+//! What of a command's failure is the fence's doing, in words.
+//!
+//! The kernel does not tell which rule refused what, so the complaint is read: a path in it that the fence keeps out is
+//! the reason; a path the fence lets in is somebody else's refusal.
+
+use std::path::{Component, Path, PathBuf};
+
+use hermes_types::Finished;
+
+use super::{Reach, SandboxPlaces};
+
+/// Something the fence refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What could not be reached, where the complaint says it.
+    pub path: Option<PathBuf>,
+    /// Why, in a few words.
+    pub rule: String,
+    /// The setting that would allow it.
+    pub setting: String,
+}
+
+/// What the fence around a command holds.
+#[derive(Debug)]
+pub(super) struct Limits {
+    pub(super) writable: Vec<PathBuf>,
+    pub(super) unreadable: Vec<PathBuf>,
+    pub(super) unchangeable: Vec<PathBuf>,
+    pub(super) hooks: Vec<PathBuf>,
+    pub(super) reach: Reach,
+}
+
+const DENIED: &[&str] = &[
+    "Permission denied",
+    "permission denied",
+    "EACCES",
+    "Read-only file system",
+    "EROFS",
+    "Device or resource busy",
+    "Invalid cross-device link",
+];
+const NOT_PERMITTED: &[&str] =
+    &["Operation not permitted", "operation not permitted", "EPERM", "must be superuser", "must be root"];
+const NO_NETWORK: &[&str] = &[
+    "Could not resolve host",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Network is unreachable",
+    "EAI_AGAIN",
+    "failed to lookup address information",
+    "Couldn't connect to server",
+    "urlopen error",
+];
+const OFF: &str = "`terminal.sandbox: off`";
+
+impl Limits {
+    /// What the fence had to do with a failure; nothing where it had not.
+    pub(super) fn explain(
+        &self,
+        finished: &Finished,
+        folders: &[&Path],
+        places: &SandboxPlaces,
+    ) -> Option<Refusal> {
+        if finished.exit_code == 0 {
+            return None;
+        }
+        let says = |line: &str, signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
+        let complaints =
+            finished.output.lines().filter(|line| says(line, DENIED) || says(line, NOT_PERMITTED));
+        let mut unnamed = None;
+        for line in complaints {
+            let named = paths_in(line, folders, &places.user_home);
+            if let Some(refusal) = named.iter().find_map(|path| self.forbids(path)) {
+                return Some(refusal);
+            }
+            if named.is_empty() && says(line, NOT_PERMITTED) {
+                unnamed = Some(self.unnamed());
+            }
+        }
+        if finished.output.contains("no new privileges") {
+            return Some(refusal(None, "commands in the sandbox cannot become another user", OFF));
+        }
+        if unnamed.is_none() && self.reach == Reach::ThisMachine && says(&finished.output, NO_NETWORK) {
+            return Some(self.unnamed());
+        }
+        unnamed
+    }
+
+    fn forbids(&self, path: &Path) -> Option<Refusal> {
+        let within = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
+        let shown = || Some(path.to_owned());
+        let holds = |hooks: &PathBuf| hooks.parent() == Some(path);
+        if within(&self.hooks) || self.hooks.iter().any(holds) {
+            let hooks = self.hooks.iter().find(|hooks| path.starts_with(hooks.parent().unwrap_or(hooks)));
+            let setting =
+                format!("`terminal.sandbox_writable: [{}]`", hooks.map_or(path, PathBuf::as_path).display());
+            return Some(refusal(
+                shown(),
+                "hooks of a repository would later run outside the sandbox",
+                &setting,
+            ));
+        }
+        if path.starts_with("/proc") {
+            return Some(refusal(shown(), "other processes cannot be looked into", OFF));
+        }
+        if within(&self.unreadable) {
+            return Some(refusal(shown(), "it holds secrets", OFF));
+        }
+        if within(&self.unchangeable) {
+            return Some(refusal(
+                shown(),
+                "it decides what runs outside the sandbox, or belongs to Hermes",
+                OFF,
+            ));
+        }
+        if !within(&self.writable) {
+            let setting =
+                format!("`terminal.sandbox_writable: [{}]`", path.parent().unwrap_or(path).display());
+            return Some(refusal(shown(), "it is outside the folders commands may write to", &setting));
+        }
+        // A folder that holds something kept out is not let in itself.
+        let kept_out = |kept: &PathBuf| path.parent().is_some_and(|parent| kept.parent() == Some(parent));
+        if !path.exists() && self.unchangeable.iter().any(kept_out) {
+            let rule =
+                "nothing new can be made in a folder that holds protected files; make it in a folder below";
+            return Some(refusal(shown(), rule, OFF));
+        }
+        None
+    }
+
+    fn unnamed(&self) -> Refusal {
+        match self.reach {
+            Reach::ThisMachine => refusal(None, "commands have no network", "`terminal.sandbox_network: on`"),
+            Reach::Everywhere => refusal(
+                None,
+                "commands in the sandbox cannot look into other processes, mount, or make namespaces",
+                OFF,
+            ),
+        }
+    }
+}
+
+fn refusal(path: Option<PathBuf>, rule: &str, setting: &str) -> Refusal {
+    Refusal { path, rule: rule.to_owned(), setting: setting.to_owned() }
+}
+
+/// The paths a complaint is about, whole. Relative ones are tried below each folder the command was in.
+fn paths_in(line: &str, folders: &[&Path], home: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for name in names_in(line) {
+        let candidates: Vec<PathBuf> = if name.starts_with('/') {
+            vec![PathBuf::from(name)]
+        } else if let Some(rest) = name.strip_prefix("~/") {
+            vec![home.join(rest)]
+        } else {
+            folders.iter().map(|folder| folder.join(name)).collect()
+        };
+        for candidate in candidates.iter().map(|path| real(&without_dots(path))) {
+            if candidate.parent().is_some_and(Path::exists) && !found.contains(&candidate) {
+                found.push(candidate);
+            }
+        }
+    }
+    found
+}
+
+/// What stands in quotes; else what stands behind the complaint; else the last thing before it. The program that
+/// complains stands first and is never meant.
+fn names_in(line: &str) -> Vec<&str> {
+    let quoted = [('\'', '\''), ('"', '"'), ('‘', '’')].into_iter().flat_map(|(open, close)| {
+        line.split(open)
+            .skip(1)
+            .step_by(if open == close { 2 } else { 1 })
+            .filter_map(move |rest| rest.split(close).next())
+    });
+    let quoted: Vec<&str> = quoted.filter(|name| !name.trim().is_empty()).collect();
+    if !quoted.is_empty() {
+        return quoted;
+    }
+    let Some((at, sign)) = DENIED.iter().chain(NOT_PERMITTED).find_map(|sign| Some((line.find(sign)?, sign)))
+    else {
+        return Vec::new();
+    };
+    let is_name =
+        |name: &&str| !name.is_empty() && !name.contains(char::is_whitespace) && !name.starts_with('[');
+    let behind = line.get(at + sign.len()..).unwrap_or_default().trim_matches([':', ' ', ')', '(', '.']);
+    if is_name(&behind) {
+        return vec![behind];
+    }
+    let before = line.get(..at).unwrap_or_default().trim_end_matches([' ', '(', ':']);
+    let last = before.rsplit_once(": ").map(|(_, last)| last.trim()).filter(is_name);
+    let word = || before.rsplit(' ').next().filter(|word| word.contains('/') && before.contains(' '));
+    last.or_else(word).into_iter().collect()
+}
+
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Without links in the part that exists.
+fn real(path: &Path) -> PathBuf {
+    let Some(existing) = path.ancestors().find(|part| part.exists()) else { return path.to_owned() };
+    match (existing.canonicalize(), path.strip_prefix(existing)) {
+        (Ok(real), Ok(rest)) if !rest.as_os_str().is_empty() => real.join(rest),
+        (Ok(real), _) => real,
+        (Err(_), _) => path.to_owned(),
+    }
+}

@@ -1,0 +1,137 @@
+//! What people do all day, inside the fence. Each needs its program; one that is missing is said and left out.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hermes_exec::{
+    Bounds, FenceReport, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Variables,
+};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, Command};
+use tempfile::TempDir;
+
+use super::support::LONG;
+
+struct Shop {
+    _top: TempDir,
+    root: PathBuf,
+    host: Arc<LocalHost>,
+}
+
+impl Shop {
+    fn new() -> Option<Self> {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        for folder in ["user/proj", "user/.cargo/registry", "user/.npm", "tmp", "hermes"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let places = SandboxPlaces {
+            user_home: root.join("user"),
+            hermes_home: root.join("hermes"),
+            temporary: vec![root.join("tmp")],
+            writable: Vec::new(),
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the toolchain is where the test's own environment says"
+        )]
+        let kept: Vec<(String, String)> = std::env::vars()
+            .filter(|(name, _)| matches!(name.as_str(), "PATH" | "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN"))
+            .collect();
+        let home = root.join("user").to_str().unwrap().to_owned();
+        let temp = root.join("tmp").to_str().unwrap().to_owned();
+        let ours = [
+            ("HOME", home.as_str()),
+            ("TMPDIR", temp.as_str()),
+            ("GIT_AUTHOR_NAME", "A"),
+            ("GIT_AUTHOR_EMAIL", "a@example.org"),
+            ("GIT_COMMITTER_NAME", "A"),
+            ("GIT_COMMITTER_EMAIL", "a@example.org"),
+            ("PYTHONDONTWRITEBYTECODE", ""),
+        ];
+        let all = kept.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(ours);
+        let options = LocalOptions {
+            variables: Variables::for_commands(all, &[], &[]),
+            temp: root.join("tmp"),
+            bounds: Bounds::default(),
+            sandbox: Sandbox::new(SandboxMode::Auto, places),
+        };
+        let host = LocalHost::new(options, Arc::new(SystemClock::new()));
+        Sandbox::is_possible().then_some(Self { _top: top, root, host })
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        let path = self.root.join("user/proj").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Whether it worked; a program that is missing is no failure.
+    async fn works(&self, program: &str, shell: &str) {
+        let local = self.host.open(self.root.join("user/proj"));
+        let command = Command { shell, directory: None, stdin: None, limit: LONG };
+        let asked = Command { shell: &format!("command -v {program}"), ..command };
+        if local.run_outside(asked, &Cancel::new()).await.unwrap().exit_code != 0 {
+            #[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+            eprintln!("skipped: {program} is not installed");
+            return;
+        }
+        let (finished, report) = local.run_fenced(command, &Cancel::new()).await.unwrap();
+        assert_eq!((finished.exit_code, report), (0, FenceReport::default()), "{shell}: {}", finished.output);
+    }
+}
+
+#[tokio::test]
+async fn git_can_be_used() {
+    let Some(shop) = Shop::new() else { return };
+    for shell in [
+        "git init -q . && echo x > a && git add a && git commit -qm first",
+        "echo y >> a && git commit -qam second && git log --oneline | wc -l",
+        "git config user.name Me && git remote add origin /srv/x.git && git config --get user.name",
+        "git checkout -qb other && git branch -d $(git branch --show-current) 2>/dev/null; git stash list && git tag v1",
+        "git clone -q . sub && cd sub && git log -1 --oneline && git config user.email me@example.org",
+        "git rebase -q HEAD~1 && git gc -q && git worktree list",
+    ] {
+        shop.works("git", shell).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crate_can_be_built() {
+    let Some(shop) = Shop::new() else { return };
+    shop.put("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    shop.put("build.rs", "fn main() { println!(\"cargo::rustc-env=X=1\"); }\n");
+    shop.put("src/main.rs", "fn main() { assert_eq!(env!(\"X\"), \"1\"); }\n");
+    shop.works("cargo", "cargo --offline run -q").await;
+}
+
+#[tokio::test]
+async fn a_package_can_be_installed() {
+    let Some(shop) = Shop::new() else { return };
+    shop.put("package.json", r#"{"name":"app","version":"1.0.0","dependencies":{"dep":"file:./dep"}}"#);
+    shop.put("dep/package.json", r#"{"name":"dep","version":"1.0.0","main":"i.js","bin":{"dep":"i.js"}}"#);
+    shop.put("dep/i.js", "#!/usr/bin/env node\nmodule.exports = 7;\n");
+    let install = "npm install --offline --no-audit --no-fund --silent && node -e \"if (require('dep') !== 7) process.exit(1)\"";
+    shop.works("npm", install).await;
+}
+
+#[tokio::test]
+async fn tests_can_be_run() {
+    let Some(shop) = Shop::new() else { return };
+    shop.put(
+        "test_x.py",
+        "import multiprocessing, tempfile, threading, unittest\n\
+         class T(unittest.TestCase):\n\
+         \x20   def test_pool(self):\n\
+         \x20       with multiprocessing.get_context('fork').Pool(2) as p: self.assertEqual(p.map(abs, [-1, 2]), [1, 2])\n\
+         \x20   def test_temp(self):\n\
+         \x20       with tempfile.NamedTemporaryFile() as f: f.write(b'x')\n\
+         \x20   def test_thread(self):\n\
+         \x20       t = threading.Thread(target=lambda: None); t.start(); t.join()\n",
+    );
+    shop.works("python3", "python3 -m unittest -q").await;
+    shop.works("python3", "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import sys'").await;
+    shop.works("make", "printf 'all:\\n\\t@echo made > out\\n' > Makefile && make -s && cat out").await;
+    shop.works("gcc", "echo 'int main(){return 0;}' > x.c && gcc x.c -o x && ./x").await;
+}

@@ -1,0 +1,306 @@
+//! Ways out of the fence, each tried from inside. On a kernel without Landlock there is nothing to try.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hermes_exec::{
+    Bounds, FenceReport, Local, LocalHost, LocalOptions, Reach, Sandbox, SandboxMode, SandboxPlaces,
+    Variables,
+};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, Command, Finished};
+use tempfile::TempDir;
+
+use super::support::LONG;
+
+struct Cell {
+    _top: TempDir,
+    root: PathBuf,
+    local: Local,
+}
+
+impl Cell {
+    fn new() -> Option<Self> {
+        Self::reaching(Reach::Everywhere, &[])
+    }
+
+    /// A project with a repository in a home with secrets. `extra` folders below the top may be written too.
+    fn reaching(reach: Reach, extra: &[&str]) -> Option<Self> {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        for folder in [
+            "user/.ssh",
+            "user/proj/.git/hooks",
+            "user/proj/src",
+            "user/other/.git/hooks",
+            "tmp",
+            "hermes",
+            "extra",
+        ] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for (file, text) in [
+            ("user/.ssh/id_ed25519", "private\n"),
+            ("user/.bashrc", "rc\n"),
+            ("user/other/o.txt", "other\n"),
+            ("user/proj/.git/hooks/pre-push", "#!/bin/sh\ntrue\n"),
+            ("user/proj/.git/config", "[core]\n\tbare = false\n\trepositoryformatversion = 0\n"),
+            ("user/proj/.git/HEAD", "ref: refs/heads/main\n"),
+            ("hermes/config.yaml", "config\n"),
+            ("hermes/.env", "KEY=1\n"),
+        ] {
+            fs::write(root.join(file), text).unwrap();
+        }
+        fs::create_dir_all(root.join("user/proj/.git/objects")).unwrap();
+        fs::create_dir_all(root.join("user/proj/.git/refs")).unwrap();
+        let places = SandboxPlaces {
+            user_home: root.join("user"),
+            hermes_home: root.join("hermes"),
+            temporary: Vec::new(),
+            writable: extra.iter().map(|name| root.join(name)).collect(),
+        };
+        let home = root.join("user").to_str().unwrap().to_owned();
+        let base =
+            [("HOME", home.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin"), ("GIT_CONFIG_NOSYSTEM", "1")];
+        let options = LocalOptions {
+            variables: Variables::for_commands(base, &[], &[]),
+            temp: root.join("tmp"),
+            bounds: Bounds::default(),
+            sandbox: Sandbox::new(SandboxMode::Auto, places).reaching(reach),
+        };
+        let host = LocalHost::new(options, Arc::new(SystemClock::new()));
+        let local = host.open(root.join("user/proj"));
+        Sandbox::is_possible().then_some(Self { _top: top, root, local })
+    }
+
+    async fn run(&self, shell: &str) -> (Finished, FenceReport) {
+        let command =
+            Command { shell, directory: Some(&self.root.join("user/proj")), stdin: None, limit: LONG };
+        self.local.run_fenced(command, &Cancel::new()).await.unwrap()
+    }
+
+    /// What must be as it was, whatever a command did.
+    fn untouched(&self) -> Vec<(String, String)> {
+        let files = [
+            "user/.ssh/id_ed25519",
+            "user/.bashrc",
+            "user/other/o.txt",
+            "hermes/config.yaml",
+            "hermes/.env",
+            "user/proj/.git/hooks/pre-push",
+        ];
+        let read =
+            |name: &str| fs::read_to_string(self.root.join(name)).unwrap_or_else(|error| error.to_string());
+        let mut seen: Vec<_> = files.iter().map(|name| ((*name).to_owned(), read(name))).collect();
+        for folder in ["user/proj/.git/hooks", "user/other/.git/hooks"] {
+            let mut names: Vec<String> = fs::read_dir(self.root.join(folder))
+                .map(|entries| {
+                    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+                })
+                .unwrap_or_default();
+            names.sort();
+            seen.push((folder.to_owned(), names.join(",")));
+        }
+        seen
+    }
+}
+
+/// From inside: a command that must fail or come to nothing.
+#[tokio::test]
+async fn every_way_out_is_closed_and_told() {
+    let Some(cell) = Cell::new() else { return };
+    let before = cell.untouched();
+    let ways = [
+        ("write outside", "echo x > ~/new"),
+        ("append to a start-up file", "echo x >> ~/.bashrc"),
+        ("read a private key", "cat ~/.ssh/id_ed25519"),
+        ("remove the configuration", "rm -f ../../hermes/config.yaml"),
+        ("rename the configuration", "mv ../../hermes/config.yaml ../../hermes/old"),
+        ("write by /proc/self/root", "echo x >> /proc/self/root$HOME/.bashrc"),
+        ("write by /proc/self/cwd", "cd ~ && echo x >> /proc/self/cwd/.bashrc"),
+        ("write by a link", "ln -sf ~/.bashrc link && echo x >> link"),
+        ("read by a link to the folder", "ln -sfn ~/.ssh keys && cat keys/id_ed25519"),
+        ("write by a hard link", "ln ~/other/o.txt hard && echo x >> hard"),
+        ("read by a hard link", "ln ~/.ssh/id_ed25519 hard2 && cat hard2"),
+        ("rename something in", "mv ~/other/o.txt ."),
+        ("look into the parent's memory", "head -c 1 /proc/$PPID/mem"),
+        ("read the parent's variables", "cat /proc/$PPID/environ"),
+        ("follow the parent's descriptors", "readlink -v /proc/$PPID/fd/0"),
+        ("write by the parent's root", "echo x >> /proc/$PPID/root$HOME/.bashrc"),
+        ("mount over a folder", "mount --bind /tmp ~/.ssh"),
+        ("take a mount away", "umount /proc"),
+        ("make a namespace", "unshare -rm sh -c 'echo x >> ~/.bashrc'"),
+        ("enter a namespace", "nsenter -t 1 -m true"),
+    ];
+    for (what, command) in ways {
+        let (finished, report) = cell.run(command).await;
+        assert_ne!(finished.exit_code, 0, "{what}: {}", finished.output);
+        assert!(!finished.output.contains("private"), "{what}");
+        assert!(report.refused.is_some(), "{what} is not told: {}", finished.output);
+        assert_eq!(cell.untouched(), before, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn other_processes_cannot_be_looked_into() {
+    let Some(cell) = Cell::new() else { return };
+    let python = |call: &str| {
+        format!(
+            "python3 -c 'import ctypes, os\nl = ctypes.CDLL(None, use_errno=True)\nr = {call}\nprint(r, os.strerror(ctypes.get_errno()))\nraise SystemExit(r < 0)'"
+        )
+    };
+    for call in [
+        "l.ptrace(16, os.getppid(), 0, 0)",
+        "l.process_vm_readv(os.getppid(), 0, 0, 0, 0, 0)",
+        "l.mount(b\"/tmp\", b\"/tmp\", 0, 4096, 0)",
+        "l.unshare(0x10000000)",
+        "l.setns(0, 0)",
+        "l.syscall(321, 0, 0, 0)",
+        "l.syscall(250, 0, 0, 0)",
+    ] {
+        let (finished, _) = cell.run(&python(call)).await;
+        assert!(finished.output.contains("Operation not permitted"), "{call}: {}", finished.output);
+    }
+    let (finished, _) = cell.run("mknod disk b 8 0").await;
+    assert!(finished.output.contains("Operation not permitted"), "{}", finished.output);
+}
+
+#[tokio::test]
+async fn a_hook_cannot_be_planted() {
+    let Some(cell) = Cell::new() else { return };
+    let before = cell.untouched();
+    let plant = "printf '#!/bin/sh\\nevil\\n'";
+    for (what, command) in [
+        ("directly", format!("{plant} > .git/hooks/pre-commit")),
+        ("by changing one", format!("{plant} > .git/hooks/pre-push")),
+        ("by removing one", "rm -f .git/hooks/pre-push".to_owned()),
+        (
+            "by moving the folder",
+            format!("mv .git/hooks .git/h2; mkdir .git/hooks && {plant} > .git/hooks/pre-commit"),
+        ),
+        (
+            "by a link in its place",
+            format!("mkdir evil; {plant} > evil/pre-commit; rm -rf .git/hooks && ln -s ../evil .git/hooks"),
+        ),
+        ("by a link inside", format!("{plant} > evil.sh; ln -s ../../evil.sh .git/hooks/pre-commit")),
+        (
+            "by moving the repository",
+            format!("mv .git .g2; cp -r .g2 .git && {plant} > .git/hooks/pre-commit"),
+        ),
+    ] {
+        let (finished, report) = cell.run(&command).await;
+        let told = report.refused.is_some() || !report.restored.is_empty();
+        assert!(told, "{what} is not told: {} {report:?}", finished.output);
+        assert_eq!(cell.untouched(), before, "{what}: {}", finished.output);
+    }
+}
+
+#[tokio::test]
+async fn git_cannot_be_led_to_programs_by_its_settings() {
+    let Some(cell) = Cell::new() else { return };
+    let config = cell.root.join("user/proj/.git/config");
+    for (what, command, key) in [
+        ("a folder of hooks", "git config core.hooksPath evil", "core.hookspath"),
+        ("a monitor", "git config core.fsmonitor ./evil", "core.fsmonitor"),
+        ("by hand", "printf '[core]\\n\\tsshCommand = evil\\n' >> .git/config", "core.sshcommand"),
+        ("another file", "git config include.path ../evil", "include.path"),
+        (
+            "a link",
+            "cp .git/config c2; printf '[core]\\n\\tpager = evil\\n' >> c2; rm .git/config; ln -s ../c2 .git/config",
+            ".git/config",
+        ),
+    ] {
+        let (finished, report) = cell.run(&format!("{command}; git config user.name Somebody")).await;
+        assert!(
+            report.restored.iter().any(|told| told.contains(key)),
+            "{what}: {} {report:?}",
+            finished.output
+        );
+        let text = fs::read_to_string(&config).unwrap();
+        assert!(!text.contains("evil") && text.contains("bare = false"), "{what}: {text}");
+        assert!(!fs::symlink_metadata(&config).unwrap().is_symlink(), "{what}");
+    }
+    // What runs nothing stays.
+    let (finished, report) =
+        cell.run("git config user.name A && git remote add up /srv/x && git config core.bare false").await;
+    assert_eq!((finished.exit_code, report), (0, FenceReport::default()), "{}", finished.output);
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("name = A") && text.contains("url = /srv/x"), "{text}");
+}
+
+#[tokio::test]
+async fn a_repository_that_is_led_elsewhere_is_put_back() {
+    let Some(cell) = Cell::new() else { return };
+    let other = "rm -rf .git 2>/dev/null; mv .git .g2 2>/dev/null; ln -s ~/other/.git .git";
+    let (_, report) = cell.run(other).await;
+    let git = cell.root.join("user/proj/.git");
+    let leads_elsewhere = fs::symlink_metadata(&git).is_ok_and(|found| found.is_symlink());
+    assert!(!leads_elsewhere, "{report:?}");
+    let names = fs::read_dir(cell.root.join("user/other/.git/hooks")).unwrap().count();
+    assert_eq!(names, 0, "what it led to is left alone");
+}
+
+#[tokio::test]
+async fn hooks_the_user_lets_commands_write_can_be_written() {
+    let Some(cell) = Cell::reaching(Reach::Everywhere, &["user/proj/.git/hooks"]) else { return };
+    let (finished, report) = cell.run("echo x > .git/hooks/pre-commit").await;
+    assert_eq!((finished.exit_code, report), (0, FenceReport::default()), "{}", finished.output);
+}
+
+#[tokio::test]
+async fn without_a_network_nothing_but_this_machines_files_can_be_reached() {
+    let Some(cell) = Cell::reaching(Reach::ThisMachine, &[]) else { return };
+    for family in ["AF_INET", "AF_INET6"] {
+        for kind in ["SOCK_STREAM", "SOCK_DGRAM"] {
+            let (finished, report) = cell
+                .run(&format!("python3 -c 'import socket; socket.socket(socket.{family}, socket.{kind})'"))
+                .await;
+            assert_ne!(finished.exit_code, 0, "{family} {kind}");
+            let refused = report.refused.expect("it is told");
+            assert_eq!(refused.setting, "`terminal.sandbox_network: on`");
+        }
+    }
+    let (finished, _) =
+        cell.run("python3 -c 'import socket; socket.socketpair(); socket.socket(socket.AF_UNIX)'").await;
+    assert_eq!(finished.exit_code, 0, "{}", finished.output);
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_path_the_rule_and_the_setting() {
+    let Some(cell) = Cell::new() else { return };
+    for (command, path, rule, setting) in [
+        (
+            "touch /usr/local/x",
+            "/usr/local/x",
+            "outside the folders",
+            "`terminal.sandbox_writable: [/usr/local]`",
+        ),
+        ("cat ~/.ssh/id_ed25519", "user/.ssh/id_ed25519", "secrets", "`terminal.sandbox: off`"),
+        ("cd src && echo x > ../../other/new", "user/other/new", "outside the folders", "other]`"),
+        ("python3 -c 'open(\"/etc/x\", \"w\")'", "/etc/x", "outside the folders", "[/etc]`"),
+    ] {
+        let (finished, report) = cell.run(command).await;
+        let refused = report.refused.unwrap_or_else(|| panic!("{command}: {}", finished.output));
+        assert!(
+            refused.path.as_ref().unwrap().ends_with(path.trim_start_matches('/')),
+            "{command}: {refused:?}"
+        );
+        assert!(refused.rule.contains(rule) && refused.setting.contains(setting), "{command}: {refused:?}");
+    }
+    for command in
+        ["cat no-such-file", "echo 'Permission denied: nothing'; exit 3", "chmod 000 src; ls /proc/1/nothing"]
+    {
+        let (_, report) = cell.run(command).await;
+        assert_eq!(report.refused, None, "{command}");
+    }
+}
+
+/// Descriptors of ours do not reach a command.
+#[tokio::test]
+async fn nothing_of_ours_is_open_in_a_command() {
+    let Some(cell) = Cell::new() else { return };
+    let _open = fs::File::open(cell.root.join("hermes/.env")).unwrap();
+    let (finished, _) = cell.run("ls -l /proc/self/fd | grep -v pipe: | grep -c hermes/").await;
+    assert_eq!(finished.output.trim(), "0");
+}

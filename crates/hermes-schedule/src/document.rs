@@ -1,0 +1,91 @@
+//! `output/<job>/YYYY-MM-DD_HH-MM-SS.md`: what each run was asked and what it said.
+
+use std::fs;
+use std::path::PathBuf;
+
+use hermes_config::{Home, write};
+use hermes_types::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::job::{Job, JobId};
+use crate::zone::Zone;
+
+/// The documents of a home.
+#[derive(Debug, Clone)]
+pub struct Documents {
+    home: Home,
+    zone: Zone,
+}
+
+/// One run, as it is written down.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    pub at: Timestamp,
+    /// All the model was told.
+    pub prompt: &'a str,
+    /// The answer, or why there is none.
+    pub outcome: std::result::Result<&'a str, &'a str>,
+}
+
+impl Documents {
+    pub fn new(home: Home, zone: Zone) -> Self {
+        Self { home, zone }
+    }
+
+    /// Writes a document and removes the oldest beyond `keep`; without a number all are kept.
+    pub fn write(&self, job: &Job, run: &Run<'_>, keep: Option<usize>) -> Result<PathBuf> {
+        let folder = self.folder(&job.id)?;
+        let folder = self.home.folder(folder)?;
+        let time = self.zone.local(run.at);
+        let path = folder.join(time.format("%Y-%m-%d_%H-%M-%S.md").to_string());
+        write::replace(&path, text(job, run, &time.format("%Y-%m-%d %H:%M:%S").to_string()).as_bytes())?;
+        if let Some(keep) = keep {
+            let names = self.names(&job.id);
+            for old in names.iter().take(names.len().saturating_sub(keep.max(1))) {
+                // One that cannot be removed now is removed after the next run.
+                let _ = fs::remove_file(old);
+            }
+        }
+        Ok(path)
+    }
+
+    /// The newest document of a job.
+    pub fn newest(&self, job: &JobId) -> Option<String> {
+        self.names(job).last().and_then(|path| fs::read_to_string(path).ok())
+    }
+
+    fn names(&self, job: &JobId) -> Vec<PathBuf> {
+        let Ok(folder) = self.folder(job) else { return Vec::new() };
+        let listed = fs::read_dir(self.home.join(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<PathBuf> =
+            listed.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|ext| ext == "md")).collect();
+        // The names begin with the time.
+        names.sort_unstable();
+        names
+    }
+
+    /// An id somebody wrote by hand must not lead out of the folder.
+    fn folder(&self, job: &JobId) -> Result<PathBuf> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if job.as_str().is_empty() || !job.as_str().chars().all(plain) {
+            return Err(Error::Field(format!("'{job}' cannot be the name of a folder")));
+        }
+        Ok(PathBuf::from("cron/output").join(job.as_str()))
+    }
+}
+
+fn text(job: &Job, run: &Run<'_>, time: &str) -> String {
+    let failed = if run.outcome.is_err() { " (FAILED)" } else { "" };
+    let outcome = match run.outcome {
+        Ok(answer) if answer.trim().is_empty() => "## Response\n\n(No response generated)".to_owned(),
+        Ok(answer) => format!("## Response\n\n{}", answer.trim()),
+        Err(error) => format!("## Error\n\n```\n{}\n```", error.trim()),
+    };
+    format!(
+        "# Cron Job: {}{failed}\n\n**Job ID:** {}\n**Run Time:** {time}\n**Schedule:** {}\n\n## Prompt\n\n{}\n\n{outcome}\n",
+        job.name(),
+        job.id,
+        job.display(),
+        run.prompt.trim(),
+    )
+}

@@ -1,0 +1,419 @@
+//! Everything that may be done to jobs. Each call is one change of the file, on the state it has then.
+
+use hermes_config::Home;
+use hermes_types::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::file::{Content, Entry, JobFile, Save};
+use crate::grammar;
+use crate::job::{Job, JobId, JobState, Origin, Repeat, RunStatus};
+use crate::schedule::Schedule;
+use crate::screen::screen;
+use crate::zone::{Zone, parse_instant};
+
+const NAME_CHARS: usize = 50;
+
+/// The jobs of a home.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    file: JobFile,
+    zone: Zone,
+}
+
+/// A job that does not exist yet.
+#[derive(Debug, Clone, Default)]
+pub struct NewJob {
+    pub prompt: String,
+    pub schedule: String,
+    pub name: Option<String>,
+    pub skills: Vec<String>,
+    pub model: Option<String>,
+    pub provider: Option<String>,
+    pub base_url: Option<String>,
+    pub deliver: Option<String>,
+    pub origin: Option<Origin>,
+    /// Not above zero is forever.
+    pub repeat: Option<i64>,
+    /// Fields of newer releases, kept as they are.
+    pub more: Map<String, Value>,
+}
+
+/// What is to be different. An empty text takes a model, provider or address away.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    pub prompt: Option<String>,
+    pub schedule: Option<String>,
+    pub name: Option<String>,
+    pub skills: Option<Vec<String>>,
+    pub model: Option<String>,
+    pub provider: Option<String>,
+    pub base_url: Option<String>,
+    pub deliver: Option<String>,
+    pub repeat: Option<i64>,
+    pub pause: Option<Pause>,
+    pub more: Map<String, Value>,
+}
+
+/// Whether it is to rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pause {
+    Rest(Option<String>),
+    GoOn,
+}
+
+/// Which jobs a list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    Enabled,
+    All,
+}
+
+/// What recording a run did to its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    Kept,
+    /// It had run as often as it should and is gone.
+    Finished,
+    /// Somebody removed it while it ran.
+    Gone,
+}
+
+impl Jobs {
+    pub fn new(home: Home, zone: Zone) -> Self {
+        Self { file: JobFile::new(home), zone }
+    }
+
+    pub fn zone(&self) -> Zone {
+        self.zone
+    }
+
+    pub fn list(&self, listed: Listed) -> Vec<Job> {
+        self.file.read().jobs().filter(|job| listed == Listed::All || job.is_enabled()).cloned().collect()
+    }
+
+    pub fn get(&self, id: &JobId) -> Option<Job> {
+        self.file.read().jobs().find(|job| job.id == *id).cloned()
+    }
+
+    /// By its id, by the beginning of exactly one, or by the name of exactly one.
+    pub fn find(&self, reference: &str) -> Result<Job> {
+        let jobs = self.list(Listed::All);
+        let reference = reference.trim();
+        let by = |fits: &dyn Fn(&Job) -> bool| jobs.iter().filter(|job| fits(job)).cloned().collect::<Vec<_>>();
+        let exact = by(&|job| job.id.as_str() == reference);
+        let named = by(&|job| job.name().eq_ignore_ascii_case(reference));
+        let begun = by(&|job| !reference.is_empty() && job.id.as_str().starts_with(reference));
+        let found = [exact, named, begun].into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+        match <[Job; 1]>::try_from(found) {
+            Ok([job]) => Ok(job),
+            Err(none) if none.is_empty() => Err(Error::NotFound(reference.to_owned())),
+            Err(several) => {
+                let ids = several.iter().map(|job| job.id.to_string()).collect();
+                Err(Error::Ambiguous { reference: reference.to_owned(), ids })
+            }
+        }
+    }
+
+    pub fn create(&self, new: NewJob, now: Timestamp) -> Result<Job> {
+        let skills = clean_skills(new.skills);
+        if new.prompt.trim().is_empty() && skills.is_empty() {
+            return Err(Error::Field("create requires either prompt or at least one skill".to_owned()));
+        }
+        screen(&new.prompt)?;
+        let schedule = self.schedule(&new.schedule, now)?;
+        let next = self.first_time(&schedule, now)?;
+        let once = (!schedule.recurs()).then_some(1);
+        let repeat = new.repeat.and_then(|times| u64::try_from(times).ok()).filter(|times| *times > 0);
+        let deliver = text(new.deliver).unwrap_or_else(|| {
+            if new.origin.is_some() { "origin".to_owned() } else { "local".to_owned() }
+        });
+        let mut job = Job {
+            id: JobId::generate(),
+            name: Some(name(new.name, &new.prompt, &skills)),
+            prompt: Some(new.prompt),
+            model: text(new.model),
+            provider: text(new.provider),
+            base_url: text(new.base_url).map(without_slash),
+            schedule_display: schedule.display().map(str::to_owned),
+            schedule,
+            repeat: Some(Repeat { times: repeat.or(once), ..Repeat::default() }),
+            enabled: Some(true),
+            state: Some(JobState::Scheduled.as_str().to_owned()),
+            created_at: Some(self.zone.iso(now)),
+            next_run_at: Some(self.zone.iso(next)),
+            deliver: Some(Value::String(deliver)),
+            origin: new.origin,
+            more: new.more,
+            ..Job::default()
+        };
+        job.set_skills(skills);
+        self.change(now, |content| {
+            while content.jobs().any(|known| known.id == job.id) {
+                job.id = JobId::generate();
+            }
+            content.jobs.push(Entry::Job(Box::new(job.clone())));
+            Ok((job, Save::Yes))
+        })
+    }
+
+    pub fn update(&self, id: &JobId, change: Change, now: Timestamp) -> Result<Job> {
+        if change == Change::default() {
+            return Err(Error::Field("No updates provided.".to_owned()));
+        }
+        if let Some(prompt) = &change.prompt {
+            screen(prompt)?;
+        }
+        let schedule = match &change.schedule {
+            Some(text) => {
+                let schedule = self.schedule(text, now)?;
+                let next = self.first_time(&schedule, now)?;
+                Some((schedule, next))
+            }
+            None => None,
+        };
+        self.with(id, now, |job| {
+            if let Some((schedule, next)) = schedule {
+                self.put_schedule(job, schedule, next);
+            }
+            apply(job, change.clone());
+            match change.pause {
+                Some(Pause::Rest(reason)) => self.rest(job, reason, now),
+                Some(Pause::GoOn) => self.go_on(job, now)?,
+                None => {}
+            }
+            Ok(())
+        })
+    }
+
+    pub fn pause(&self, id: &JobId, reason: Option<String>, now: Timestamp) -> Result<Job> {
+        self.with(id, now, |job| {
+            self.rest(job, reason, now);
+            Ok(())
+        })
+    }
+
+    /// Goes on from now: times that passed meanwhile are not made up for.
+    pub fn resume(&self, id: &JobId, now: Timestamp) -> Result<Job> {
+        self.with(id, now, |job| self.go_on(job, now))
+    }
+
+    /// Makes it due at once.
+    pub fn trigger(&self, id: &JobId, now: Timestamp) -> Result<Job> {
+        self.with(id, now, |job| {
+            wake(job);
+            job.next_run_at = Some(self.zone.iso(now));
+            Ok(())
+        })
+    }
+
+    /// Removes a job; its documents stay.
+    pub fn remove(&self, id: &JobId, now: Timestamp) -> Result<Job> {
+        self.change(now, |content| {
+            let is = |entry: &Entry| matches!(entry, Entry::Job(job) if job.id == *id);
+            let at = content.jobs.iter().position(is).ok_or_else(|| Error::NotFound(id.to_string()))?;
+            match content.jobs.remove(at) {
+                Entry::Job(job) => Ok((*job, Save::Yes)),
+                Entry::Other(_) => Err(Error::NotFound(id.to_string())),
+            }
+        })
+    }
+
+    /// Gives a job its next time, unless somebody gave it another since it was looked at.
+    pub fn advance(&self, seen: &Job, next: Option<Timestamp>, now: Timestamp) -> Result<Option<String>> {
+        self.change(now, |content| {
+            let found = content.jobs_mut().find(|job| job.id == seen.id && job.next_run_at == seen.next_run_at);
+            let Some(job) = found else { return Ok((None, Save::No)) };
+            job.next_run_at = next.map(|next| self.zone.iso(next));
+            if next.is_none() {
+                job.set_state(JobState::Error);
+            } else if job.state() == JobState::Error.as_str() {
+                job.set_state(JobState::Scheduled);
+            }
+            Ok((job.next_run_at.clone(), Save::Yes))
+        })
+    }
+
+    /// Writes a run's end into its job. `left_at` is the time the job was left at when it began to run; one that has
+    /// another now was changed meanwhile and keeps that. A run that is recorded already is not counted twice.
+    pub fn record(&self, id: &JobId, left_at: Option<&str>, status: &RunStatus, ended: Timestamp) -> Result<Recorded> {
+        self.change(ended, |content| {
+            let Some(job) = content.jobs_mut().find(|job| job.id == *id) else {
+                return Ok((Recorded::Gone, Save::No));
+            };
+            if job.last_run().is_some_and(|last| last.seconds() >= ended.seconds()) {
+                return Ok((Recorded::Kept, Save::No));
+            }
+            let untouched = job.next_run_at.as_deref() == left_at;
+            note_run(job, status, self.zone.iso(ended));
+            let done = job.repeat.as_ref().is_some_and(|repeat| repeat.times.is_some_and(|times| repeat.completed >= times));
+            if done && untouched {
+                content.jobs.retain(|entry| !matches!(entry, Entry::Job(job) if job.id == *id));
+                return Ok((Recorded::Finished, Save::Yes));
+            }
+            if untouched {
+                self.put_next(job, ended);
+            }
+            Ok((Recorded::Kept, Save::Yes))
+        })
+    }
+
+    /// Notes that an answer could not be delivered, or that it could.
+    pub fn note_delivery(&self, id: &JobId, problem: Option<String>, now: Timestamp) -> Result<()> {
+        self.change(now, |content| {
+            let Some(job) = content.jobs_mut().find(|job| job.id == *id) else { return Ok(((), Save::No)) };
+            let known = job.more.get("last_delivery_error").and_then(Value::as_str);
+            if known == problem.as_deref() {
+                return Ok(((), Save::No));
+            }
+            job.more.insert("last_delivery_error".to_owned(), problem.map_or(Value::Null, Value::String));
+            Ok(((), Save::Yes))
+        })
+    }
+
+    fn change<T>(&self, now: Timestamp, change: impl FnOnce(&mut Content) -> Result<(T, Save)>) -> Result<T> {
+        self.file.change(&self.zone.iso(now), change)
+    }
+
+    fn with(&self, id: &JobId, now: Timestamp, change: impl FnOnce(&mut Job) -> Result<()>) -> Result<Job> {
+        self.change(now, |content| {
+            let found = content.jobs_mut().find(|job| job.id == *id);
+            let job = found.ok_or_else(|| Error::NotFound(id.to_string()))?;
+            change(job)?;
+            Ok((job.clone(), Save::Yes))
+        })
+    }
+
+    fn schedule(&self, text: &str, now: Timestamp) -> Result<Schedule> {
+        if text.trim().is_empty() {
+            return Err(Error::Field("schedule is required for create".to_owned()));
+        }
+        grammar::parse(text, now, self.zone)
+    }
+
+    fn first_time(&self, schedule: &Schedule, now: Timestamp) -> Result<Timestamp> {
+        schedule.next(None, now, self.zone).ok_or_else(|| {
+            let when = schedule.display().unwrap_or_default();
+            Error::Schedule(format!("The time of this schedule ({when}) has passed. Give one that is still to come."))
+        })
+    }
+
+    /// A new schedule counts from now and wakes a job that was over, but not one that rests.
+    fn put_schedule(&self, job: &mut Job, schedule: Schedule, next: Timestamp) {
+        job.schedule_display = schedule.display().map(str::to_owned);
+        job.schedule = schedule;
+        job.next_run_at = Some(self.zone.iso(next));
+        if !job.is_paused() {
+            wake(job);
+        }
+    }
+
+    fn rest(&self, job: &mut Job, reason: Option<String>, now: Timestamp) {
+        job.enabled = Some(false);
+        job.set_state(JobState::Paused);
+        job.paused_at = Some(self.zone.iso(now));
+        job.paused_reason = text(reason);
+    }
+
+    fn go_on(&self, job: &mut Job, now: Timestamp) -> Result<()> {
+        let last = if job.schedule.recurs() { Some(now) } else { job.last_run() };
+        let next = job.schedule.next(last, now, self.zone).ok_or(Error::Over)?;
+        wake(job);
+        job.next_run_at = Some(self.zone.iso(next));
+        Ok(())
+    }
+
+    fn put_next(&self, job: &mut Job, ended: Timestamp) {
+        let next = job.schedule.next(Some(ended), ended, self.zone);
+        job.next_run_at = next.map(|next| self.zone.iso(next));
+        match next {
+            Some(_) if job.is_paused() => {}
+            Some(_) => job.set_state(JobState::Scheduled),
+            None if job.schedule.recurs() => job.set_state(JobState::Error),
+            None => {
+                job.enabled = Some(false);
+                job.set_state(JobState::Completed);
+            }
+        }
+    }
+}
+
+/// Enabled, and not at rest.
+fn wake(job: &mut Job) {
+    job.enabled = Some(true);
+    job.set_state(JobState::Scheduled);
+    job.paused_at = None;
+    job.paused_reason = None;
+}
+
+fn note_run(job: &mut Job, status: &RunStatus, at: String) {
+    job.last_run_at = Some(at);
+    let (word, error) = match status {
+        RunStatus::Ok => ("ok", None),
+        RunStatus::Failed(why) => ("error", Some(why.clone())),
+    };
+    job.last_status = Some(word.to_owned());
+    job.last_error = error;
+    job.repeat.get_or_insert_default().completed += 1;
+}
+
+fn apply(job: &mut Job, change: Change) {
+    let Change { prompt, name, skills, model, provider, base_url, deliver, repeat, more, schedule: _, pause: _ } = change;
+    if let Some(prompt) = prompt {
+        job.prompt = Some(prompt);
+    }
+    if let Some(name) = text(name) {
+        job.name = Some(name);
+    }
+    if let Some(skills) = skills {
+        job.set_skills(clean_skills(skills));
+    }
+    for (field, given) in [(&mut job.model, model), (&mut job.provider, provider)] {
+        if given.is_some() {
+            *field = text(given);
+        }
+    }
+    if base_url.is_some() {
+        job.base_url = text(base_url).map(without_slash);
+    }
+    if let Some(deliver) = text(deliver) {
+        job.deliver = Some(Value::String(deliver));
+    }
+    if let Some(times) = repeat {
+        job.repeat.get_or_insert_default().times = u64::try_from(times).ok().filter(|times| *times > 0);
+    }
+    job.more.extend(more);
+}
+
+/// Absent and blank are the same.
+fn text(given: Option<String>) -> Option<String> {
+    given.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn without_slash(url: String) -> String {
+    url.trim_end_matches('/').to_owned()
+}
+
+fn clean_skills(given: Vec<String>) -> Vec<String> {
+    let mut skills: Vec<String> = Vec::new();
+    for skill in given.iter().map(|skill| skill.trim()).filter(|skill| !skill.is_empty()) {
+        if !skills.iter().any(|known| known == skill) {
+            skills.push(skill.to_owned());
+        }
+    }
+    skills
+}
+
+fn name(given: Option<String>, prompt: &str, skills: &[String]) -> String {
+    let from_prompt = || prompt.trim().chars().take(NAME_CHARS).collect::<String>().trim().to_owned();
+    text(given)
+        .or_else(|| Some(from_prompt()).filter(|name| !name.is_empty()))
+        .or_else(|| skills.first().cloned())
+        .unwrap_or_else(|| "cron job".to_owned())
+}
+
+/// The earliest of some stored times, as an instant.
+pub fn earliest<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Option<Timestamp> {
+    let times = jobs.into_iter().filter_map(|job| job.next_run_at.as_deref().and_then(parse_instant));
+    times.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))
+}

@@ -1,0 +1,63 @@
+//! Where an answer goes, as people write it: `origin`, `telegram`, `discord:123:456`, a list of them.
+
+use serde_json::Value;
+
+/// Platforms known by name; others are known while they are connected.
+pub const PLATFORMS: [&str; 12] = [
+    "telegram", "discord", "slack", "whatsapp", "whatsapp_cloud", "signal", "matrix", "mattermost", "homeassistant",
+    "dingtalk", "email", "sms",
+];
+
+/// Platforms whose chats have threads. On the others a colon belongs to the id: `!room:server`, `group:abc=`.
+const WITH_THREADS: [&str; 4] = ["telegram", "discord", "slack", "mattermost"];
+
+/// One place, or a word for some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Nowhere: the file is all.
+    Local,
+    /// Where the job was created.
+    Origin,
+    /// Every platform that has a home channel.
+    All,
+    /// The platform's home channel, or the chat of the job's origin on it.
+    Platform(String),
+    /// A chat by its id, or by its name in the directory of channels.
+    Chat { platform: String, chat: String, thread: Option<String> },
+}
+
+/// Reads a target or a list of them. Nothing at all is nowhere.
+pub fn targets(deliver: &str) -> Vec<Target> {
+    let text = deliver.trim();
+    let listed: Vec<String> = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => text.split(',').map(str::to_owned).collect(),
+    };
+    let mut found: Vec<Target> = Vec::new();
+    for target in listed.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).map(target) {
+        if !found.contains(&target) {
+            found.push(target);
+        }
+    }
+    if found.is_empty() { vec![Target::Local] } else { found }
+}
+
+fn target(text: &str) -> Target {
+    let (platform, rest) = text.split_once(':').unwrap_or((text, ""));
+    let (platform, rest) = (platform.trim().to_lowercase(), rest.trim());
+    if rest.is_empty() {
+        return match platform.as_str() {
+            "local" => Target::Local,
+            "origin" => Target::Origin,
+            "all" => Target::All,
+            _ => Target::Platform(platform),
+        };
+    }
+    let (chat, thread) = match rest.split_once(':') {
+        Some((chat, thread)) if WITH_THREADS.contains(&platform.as_str()) && !thread.is_empty() => {
+            (chat, Some(thread.to_owned()))
+        }
+        _ => (rest, None),
+    };
+    Target::Chat { platform, chat: chat.to_owned(), thread }
+}

@@ -1,0 +1,157 @@
+//! The zone schedules are read in, and instants as they are written down.
+
+use chrono::{DateTime, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono_tz::Tz;
+use hermes_config::{Config, Env, precedence};
+use hermes_types::Timestamp;
+
+/// Where the user's wall clock hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zone {
+    Named(Tz),
+    /// The machine's own.
+    Machine,
+}
+
+/// The longest a wall clock was ever put forward: Samoa left out a whole day.
+const LONGEST_GAP_MINUTES: i64 = 26 * 60;
+
+impl Zone {
+    pub fn named(name: &str) -> Option<Self> {
+        name.trim().parse().ok().map(Self::Named)
+    }
+
+    /// What is configured. A name nobody knows is noted, and the machine's own is used.
+    pub fn configured(config: &Config, env: &Env) -> Self {
+        let Some(name) = precedence::timezone(config, env).filter(|name| !name.is_empty()) else {
+            return Self::Machine;
+        };
+        Self::named(&name).unwrap_or_else(|| {
+            tracing::warn!("the time zone {name} is not known; this machine's own is used");
+            Self::Machine
+        })
+    }
+
+    /// An instant as the wall clock shows it.
+    pub fn local(self, at: Timestamp) -> DateTime<FixedOffset> {
+        let utc = utc(at);
+        match self {
+            Self::Named(zone) => utc.with_timezone(&zone).fixed_offset(),
+            Self::Machine => utc.with_timezone(&Local).fixed_offset(),
+        }
+    }
+
+    /// When the wall clock shows this: the first time where it does so twice, the end of the gap where it never does.
+    pub fn instant(self, wall: NaiveDateTime) -> Option<DateTime<FixedOffset>> {
+        match self {
+            Self::Named(zone) => first_valid(&zone, wall),
+            Self::Machine => first_valid(&Local, wall),
+        }
+    }
+
+    /// An instant as it is written into files: the wall clock with its offset.
+    pub fn iso(self, at: Timestamp) -> String {
+        iso(&self.local(at))
+    }
+
+    /// `2026-03-05 09:15`.
+    pub fn minute(self, at: Timestamp) -> String {
+        self.local(at).format("%Y-%m-%d %H:%M").to_string()
+    }
+}
+
+fn first_valid<Z: TimeZone>(zone: &Z, wall: NaiveDateTime) -> Option<DateTime<FixedOffset>> {
+    (0..LONGEST_GAP_MINUTES).find_map(|minutes| {
+        let later = wall.checked_add_signed(TimeDelta::minutes(minutes))?;
+        match zone.from_local_datetime(&later) {
+            MappedLocalTime::Single(found) | MappedLocalTime::Ambiguous(found, _) => Some(found.fixed_offset()),
+            MappedLocalTime::None => None,
+        }
+    })
+}
+
+pub(crate) fn utc(at: Timestamp) -> DateTime<Utc> {
+    #[expect(clippy::cast_possible_truncation, reason = "a float that is out of range becomes the nearest number")]
+    let micros = (at.seconds() * 1e6).round() as i64;
+    DateTime::from_timestamp_micros(micros).unwrap_or_default()
+}
+
+pub(crate) fn timestamp<Z: TimeZone>(at: &DateTime<Z>) -> Timestamp {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 stay below 2^53 for two centuries")]
+    Timestamp(at.timestamp_micros() as f64 / 1e6)
+}
+
+/// With microseconds only where there are some, as existing files have it.
+pub(crate) fn iso(at: &DateTime<FixedOffset>) -> String {
+    let format = if at.timestamp_subsec_micros() == 0 { "%Y-%m-%dT%H:%M:%S%:z" } else { "%Y-%m-%dT%H:%M:%S%.6f%:z" };
+    at.format(format).to_string()
+}
+
+/// A stored instant. One without an offset was written by the machine's own clock.
+pub fn parse_instant(text: &str) -> Option<Timestamp> {
+    match read_iso(text).ok()? {
+        Iso::Instant(at) => Some(timestamp(&at)),
+        Iso::Wall(wall) => Zone::Machine.instant(wall).map(|at| timestamp(&at)),
+    }
+}
+
+/// A date, or a date and a time of day, as ISO 8601 writes it.
+pub(crate) enum Iso {
+    Instant(DateTime<FixedOffset>),
+    Wall(NaiveDateTime),
+}
+
+/// Reads `2026-03-15`, `2026-03-15T10:00`, `2026-03-15 10:00:30.5+02:00`, `…Z`. The error says what is wrong.
+pub(crate) fn read_iso(text: &str) -> Result<Iso, &'static str> {
+    let text = text.trim();
+    let (date, rest) = text.split_at_checked(10).ok_or("a date is written YYYY-MM-DD")?;
+    let date = NaiveDate::parse_from_str(date, "%Y-%m-%d").map_err(|_| "there is no such date; it is written YYYY-MM-DD")?;
+    if rest.is_empty() {
+        return Ok(Iso::Wall(date.and_time(NaiveTime::MIN)));
+    }
+    let time = rest.strip_prefix(['T', ' ']).ok_or("a `T` or a space belongs between date and time")?;
+    let (time, offset) = split_offset(time)?;
+    let time = ["%H:%M:%S%.f", "%H:%M", "%H"]
+        .iter()
+        .find_map(|format| parse_time(time, format))
+        .ok_or("there is no such time; it is written HH:MM or HH:MM:SS")?;
+    let wall = date.and_time(time);
+    match offset {
+        None => Ok(Iso::Wall(wall)),
+        Some(offset) => match wall.and_local_timezone(offset) {
+            MappedLocalTime::Single(at) => Ok(Iso::Instant(at)),
+            _ => Err("the date is out of range"),
+        },
+    }
+}
+
+fn parse_time(text: &str, format: &str) -> Option<NaiveTime> {
+    // An hour alone is not a whole time to the library.
+    if format == "%H" {
+        let hour = text.parse().ok().filter(|_| text.len() == 2)?;
+        return NaiveTime::from_hms_opt(hour, 0, 0);
+    }
+    NaiveTime::parse_from_str(text, format).ok()
+}
+
+fn split_offset(time: &str) -> Result<(&str, Option<FixedOffset>), &'static str> {
+    if let Some(time) = time.strip_suffix(['Z', 'z']) {
+        return Ok((time, FixedOffset::east_opt(0)));
+    }
+    let Some(at) = time.rfind(['+', '-']) else { return Ok((time, None)) };
+    let wrong = "an offset is written +HH:MM";
+    let (time, offset) = time.split_at(at);
+    let (sign, digits) = match offset.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, offset.strip_prefix('+').ok_or(wrong)?),
+    };
+    let digits = digits.replace(':', "");
+    let number = |from: usize, to: usize| digits.get(from..to).and_then(|part| part.parse::<i32>().ok());
+    let seconds = match digits.len() {
+        2 => number(0, 2).map(|hours| hours * 3600),
+        4 => number(0, 2).zip(number(2, 4)).map(|(hours, minutes)| hours * 3600 + minutes * 60),
+        _ => None,
+    };
+    let offset = seconds.and_then(|seconds| FixedOffset::east_opt(sign * seconds)).ok_or(wrong)?;
+    Ok((time, Some(offset)))
+}

@@ -1,0 +1,96 @@
+//! Which Python runs a script.
+//!
+//! A folder's own environment counts in project mode, if its Python is new enough; it is asked inside the fence, because
+//! whatever lies in a project may have been put there by a command.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hermes_exec::{ProgramEnd, Script, Scripts, Variables};
+use hermes_types::Cancel;
+
+use super::module::CodeMode;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const OLDEST: (u32, u32) = (3, 8);
+const ASK_VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
+/// Below the Hermes home.
+const MANAGED: [&str; 2] = ["venv/bin/python3", "hermes-agent/venv/bin/python3"];
+
+/// Where to look.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Search<'a> {
+    pub(super) mode: CodeMode,
+    /// `code_execution.python`.
+    pub(super) configured: Option<&'a str>,
+    pub(super) hermes_home: &'a Path,
+    pub(super) variables: &'a Variables,
+}
+
+impl Search<'_> {
+    /// The program, or why there is none.
+    pub(super) async fn find(self, scripts: &Scripts, folder: &Path) -> Result<PathBuf, String> {
+        if self.mode == CodeMode::Project
+            && let Some(candidate) = self.of_environment()
+            && self.is_new_enough(&candidate, scripts, folder).await
+        {
+            return Ok(candidate);
+        }
+        self.own()
+    }
+
+    /// The first that exists of the active virtual environments.
+    fn of_environment(self) -> Option<PathBuf> {
+        let homes = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| self.variables.get(name));
+        homes
+            .filter(|home| !home.is_empty())
+            .flat_map(|home| ["bin/python", "bin/python3"].map(|name| Path::new(home).join(name)))
+            .find(|path| path.exists())
+    }
+
+    async fn is_new_enough(self, program: &Path, scripts: &Scripts, folder: &Path) -> bool {
+        let script = Script {
+            program,
+            arguments: vec!["-c".into(), ASK_VERSION.into()],
+            variables: self.variables,
+            directory: folder,
+            fenced_to: folder,
+            limit: PATIENCE,
+            output: (100, 0),
+            complaints: 0,
+        };
+        let Ok(ran) = scripts.run(script, &Cancel::new()).await else { return false };
+        ran.end == ProgramEnd::Exited(0) && version(&ran.output.head).is_some_and(|found| found >= OLDEST)
+    }
+
+    fn own(self) -> Result<PathBuf, String> {
+        if let Some(name) = self.configured {
+            return self.named(name).ok_or_else(|| {
+                format!("`code_execution.python` is {name}, which is not a program here; correct or remove that key")
+            });
+        }
+        let managed = MANAGED.iter().map(|name| self.hermes_home.join(name)).find(|path| path.is_file());
+        managed.or_else(|| self.named("python3")).or_else(|| self.named("python")).ok_or_else(|| {
+            "No Python was found. Install Python 3.8 or newer (Debian: `apt install python3`) or set \
+             `code_execution.python` to one."
+                .to_owned()
+        })
+    }
+
+    fn named(self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            let expanded = match (name.strip_prefix("~/"), self.variables.get("HOME")) {
+                (Some(rest), Some(home)) => Path::new(home).join(rest),
+                _ => PathBuf::from(name),
+            };
+            return Some(expanded).filter(|path| path.is_file());
+        }
+        let path = self.variables.get("PATH").unwrap_or_default();
+        path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
+    }
+}
+
+fn version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}

@@ -1,0 +1,218 @@
+//! `execute_code`: a Python script that calls tools itself.
+//!
+//! The script runs on this machine, inside the fence commands have, and ends with all it started. The module it imports
+//! is made for the run (`module`), its calls come back over a socket (`rpc`) and go the way of the model's own. Holds the
+//! order of these steps; what a result says is in `result`.
+
+mod interpreter;
+mod module;
+mod reply;
+mod result;
+mod rpc;
+mod staging;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hermes_exec::{Script, ScriptRun, Scripts, Variables};
+use hermes_types::{
+    BoxFuture, Call, Clock, Manner, Occasion, Outcome, Tool, ToolContext, ToolSpec, Work, random_hex,
+};
+use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
+
+use crate::argument::text;
+use crate::file::Secrets;
+use crate::folders::Folders;
+use interpreter::Search;
+use module::CALLABLE;
+pub use module::CodeMode;
+use result::Facts;
+use rpc::Service;
+use staging::Staging;
+
+/// What the tool is made of.
+#[derive(Debug, Clone)]
+pub struct CodeOptions {
+    pub mode: CodeMode,
+    /// How long a script may run: `code_execution.timeout`.
+    pub timeout: Duration,
+    /// How many calls it may make: `code_execution.max_tool_calls`.
+    pub most_calls: usize,
+    /// `code_execution.python`.
+    pub python: Option<String>,
+    pub hermes_home: PathBuf,
+    /// Where its files are put.
+    pub temp: PathBuf,
+    /// What scripts may know of the environment.
+    pub variables: Variables,
+    /// The time zone scripts work in.
+    pub timezone: Option<String>,
+    pub secrets: Secrets,
+}
+
+/// What scripts may call.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it only borrows ports")]
+pub struct ToolChoice<'a> {
+    /// The tools of the session.
+    pub session: &'a [Arc<dyn Tool>],
+    /// Every tool there is: they count where the session has none a script could call.
+    pub all: &'a [Arc<dyn Tool>],
+}
+
+/// The tool.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct ExecuteCode {
+    spec: ToolSpec,
+    options: CodeOptions,
+    module: String,
+    tools: Vec<Arc<dyn Tool>>,
+    folders: Folders,
+    scripts: Scripts,
+    clock: Arc<dyn Clock>,
+    python: OnceCell<Result<PathBuf, String>>,
+}
+
+impl ExecuteCode {
+    pub fn new(
+        options: CodeOptions,
+        choice: ToolChoice<'_>,
+        folders: Folders,
+        scripts: Scripts,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let mut tools = callable(choice.session);
+        let mut names: Vec<&str> = CALLABLE.to_vec();
+        if tools.is_empty() {
+            tools = callable(choice.all);
+        } else {
+            names.retain(|name| tools.iter().any(|tool| tool.spec().name == *name));
+        }
+        let spec = module::spec(&names, options.mode, options.timeout, options.most_calls);
+        let module = module::module(&names);
+        Self { spec, options, module, tools, folders, scripts, clock, python: OnceCell::new() }
+    }
+
+    async fn execute(&self, call: &Call, context: ToolContext<'_>) -> Outcome {
+        let Some(code) = text(&call.arguments, "code") else { return Outcome::failed("No code provided.") };
+        let began = self.clock.monotonic();
+        let limit = self.options.timeout.min(context.deadline.remaining(&*self.clock));
+        let made = AtomicUsize::new(0);
+        let ran = self.run_script(code, call, context, limit, &made).await;
+        for tool in &self.tools {
+            // What the script has read, the model has not.
+            tool.notice(&call.task, Occasion::Compressed);
+        }
+        let took = self.clock.monotonic().saturating_sub(began);
+        let calls = made.load(Ordering::Relaxed);
+        let facts = Facts { calls, took, limit, secrets: self.options.secrets };
+        match ran {
+            Ok(run) => result::told(&run, facts),
+            Err(error) => result::not_run(&error, facts),
+        }
+    }
+
+    async fn run_script(
+        &self,
+        code: &str,
+        call: &Call,
+        context: ToolContext<'_>,
+        limit: Duration,
+        made: &AtomicUsize,
+    ) -> Result<ScriptRun, String> {
+        let home = existing(self.folders.of(&call.task)).unwrap_or_else(|| self.options.temp.clone());
+        let python = self.python.get_or_init(|| self.search().find(&self.scripts, &home)).await.clone()?;
+        let staging = Staging::make(&self.options.temp, &self.module, code).map_err(|error| {
+            format!("the script could not be written to {}: {error}", self.options.temp.display())
+        })?;
+        let listener =
+            staging.listen().map_err(|error| format!("no socket for the script's calls: {error}"))?;
+        let token = random_hex(32);
+        let variables = self.variables(&staging, &token);
+        let directory = match self.options.mode {
+            CodeMode::Project => existing(self.folders.of(&call.task)),
+            CodeMode::Strict => None,
+        };
+        let script = Script {
+            program: &python,
+            arguments: vec![staging.script().into()],
+            variables: &variables,
+            directory: directory.as_deref().unwrap_or(staging.folder()),
+            fenced_to: &home,
+            limit,
+            output: result::OUTPUT,
+            complaints: result::COMPLAINTS,
+        };
+        let service = Service {
+            tools: &self.tools,
+            script: call,
+            context: ToolContext { spawn: None, ..context },
+            token: &token,
+            most_calls: self.options.most_calls,
+            made,
+        };
+        // A call that is still running when the script ends is dropped, and what it started with it.
+        tokio::select! {
+            biased;
+            ran = self.scripts.run(script, context.cancel) => ran.map_err(|error| error.to_string()),
+            () = service.serve(&listener) => Err("the socket for the script's calls was closed".to_owned()),
+        }
+    }
+
+    fn search(&self) -> Search<'_> {
+        Search {
+            mode: self.options.mode,
+            configured: self.options.python.as_deref(),
+            hermes_home: &self.options.hermes_home,
+            variables: &self.options.variables,
+        }
+    }
+
+    fn variables(&self, staging: &Staging, token: &str) -> Variables {
+        let folder = staging.folder().to_string_lossy();
+        let path = match self.options.variables.get("PYTHONPATH").filter(|path| !path.is_empty()) {
+            Some(path) => format!("{folder}:{path}"),
+            None => folder.into_owned(),
+        };
+        let variables = self
+            .options
+            .variables
+            .clone()
+            .with("HERMES_RPC_SOCKET", &staging.socket().to_string_lossy())
+            .with("HERMES_RPC_TOKEN", token)
+            .with("PYTHONDONTWRITEBYTECODE", "1")
+            .with("PYTHONIOENCODING", "utf-8")
+            .with("PYTHONUTF8", "1")
+            .with("PYTHONPATH", &path);
+        match &self.options.timezone {
+            Some(zone) => variables.with("TZ", zone),
+            None => variables,
+        }
+    }
+}
+
+impl Tool for ExecuteCode {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.execute(call, context))
+    }
+
+    fn manner(&self, _: &Map<String, Value>) -> Manner {
+        Manner { work: Work::Script, ..Manner::default() }
+    }
+}
+
+/// Those a script may call, in their order.
+fn callable(tools: &[Arc<dyn Tool>]) -> Vec<Arc<dyn Tool>> {
+    CALLABLE.iter().filter_map(|name| tools.iter().find(|tool| tool.spec().name == *name).cloned()).collect()
+}
+
+fn existing(folder: PathBuf) -> Option<PathBuf> {
+    Some(folder).filter(|folder| Path::is_dir(folder))
+}

@@ -1,0 +1,124 @@
+//! The module a script imports, and what the model is told about it.
+//!
+//! Both are texts beside this file, cut down to the tools the session has.
+
+use std::time::Duration;
+
+use hermes_types::{Raw, ToolSpec};
+use serde_json::json;
+
+/// Tools a script may call, in the order the model reads them.
+pub(super) const CALLABLE: [&str; 7] =
+    ["web_search", "web_extract", "read_file", "write_file", "search_files", "patch", "terminal"];
+
+const MODULE: &str = include_str!("hermes_tools.py");
+const DESCRIPTION: &str = include_str!("description.md");
+const FUNCTIONS: &str = include_str!("functions.md");
+const SECTION: &str = "# tool: ";
+const SECTION_END: &str = "# end";
+
+/// Where scripts run, and with which Python: `code_execution.mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CodeMode {
+    /// In the session's folder, with the Python of its environment.
+    #[default]
+    Project,
+    /// In an empty folder, with Hermes' own Python.
+    Strict,
+}
+
+/// The module's text with the functions of these tools.
+pub(super) fn module(tools: &[&str]) -> String {
+    let mut text = String::with_capacity(MODULE.len());
+    let mut wanted = true;
+    for line in MODULE.lines() {
+        if let Some(name) = line.strip_prefix(SECTION) {
+            wanted = tools.contains(&name.trim());
+        } else if line == SECTION_END {
+            wanted = true;
+        } else if wanted {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What the model is told.
+pub(super) fn spec(tools: &[&str], mode: CodeMode, timeout: Duration, most_calls: usize) -> ToolSpec {
+    let examples = examples(tools);
+    let known = |line: &&str| tools.iter().any(|tool| line.split('(').next() == Some(*tool));
+    let functions: Vec<&str> = FUNCTIONS.lines().filter(known).collect();
+    let place = match mode {
+        CodeMode::Project => "runs in the working folder",
+        CodeMode::Strict => "runs in an empty folder of its own",
+    };
+    let description = DESCRIPTION
+        .trim()
+        .replace("{examples}", &examples)
+        .replace("{where}", place)
+        .replace("{timeout}", &span(timeout))
+        .replace("{calls}", &most_calls.to_string())
+        .replace("{functions}", &functions.join("\n"));
+    let hint =
+        format!("Python source, e.g. `from hermes_tools import {examples}`; print what you want to see");
+    let parameters = json!({
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": hint}},
+        "required": ["code"],
+    });
+    ToolSpec { name: "execute_code".to_owned(), description, parameters: Raw::from_value(&parameters) }
+}
+
+/// Two names worth importing.
+fn examples(tools: &[&str]) -> String {
+    let telling: Vec<&str> =
+        ["web_search", "terminal"].into_iter().filter(|name| tools.contains(name)).collect();
+    if !telling.is_empty() {
+        return telling.join(", ");
+    }
+    let mut sorted = tools.to_vec();
+    sorted.sort_unstable();
+    sorted.truncate(2);
+    if sorted.is_empty() { "...".to_owned() } else { sorted.join(", ") }
+}
+
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds >= 120 && seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_functions_of_the_session_are_there() {
+        let text = module(&["terminal", "read_file"]);
+        assert!(text.contains("def terminal(") && text.contains("def read_file("), "{text}");
+        assert!(
+            !text.contains("def patch(") && !text.contains("# tool:") && !text.contains("# end"),
+            "{text}"
+        );
+        assert!(module(&[]).contains("def json_parse("), "the helpers are always there");
+        for name in CALLABLE {
+            assert!(module(&[name]).contains(&format!("def {name}(")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_model_reads_of_what_it_has() {
+        let told = |tools: &[&str]| spec(tools, CodeMode::Project, Duration::from_mins(5), 50);
+        let all = told(&CALLABLE).description;
+        for name in CALLABLE {
+            assert!(all.contains(&format!("\n{name}(")), "{name}: {all}");
+        }
+        assert!(all.contains("import web_search, terminal`") && all.contains("5 minutes"), "{all}");
+        let files = told(&["read_file", "patch", "write_file"]).description;
+        assert!(files.contains("import patch, read_file`") && !files.contains("terminal("), "{files}");
+        assert!(told(&[]).description.contains("import ...`"));
+        assert!(!all.contains('{') || !all.contains("{where}"), "{all}");
+    }
+}

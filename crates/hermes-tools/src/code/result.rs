@@ -1,0 +1,107 @@
+//! What the model reads about a script that has ended.
+
+use std::time::Duration;
+
+use hermes_exec::{Clipped, ProgramEnd, ScriptRun, strip_ansi};
+use hermes_types::{Outcome, OutcomeStatus};
+use serde_json::{Map, Value, json};
+
+use crate::answer;
+use crate::file::Secrets;
+use crate::terminal::mask;
+
+/// Bytes kept of what a script prints: of its beginning and of its end.
+pub(super) const OUTPUT: (usize, usize) = (20_000, 30_000);
+pub(super) const COMPLAINTS: usize = 10_000;
+const INTERRUPTED: &str = "\n[execution interrupted — user sent a new message]";
+
+/// What is known beside the outputs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) calls: usize,
+    pub(super) took: Duration,
+    pub(super) limit: Duration,
+    pub(super) secrets: Secrets,
+}
+
+pub(super) fn told(run: &ScriptRun, facts: Facts) -> Outcome {
+    let mut output = facts.readable(&whole(&run.output));
+    let complaints = facts.readable(&run.complaints.head);
+    let mut result = Map::new();
+    let (status, outcome, error) = match run.end {
+        ProgramEnd::Exited(0) => ("success", OutcomeStatus::Done, None),
+        ProgramEnd::Exited(code) => {
+            let error = if complaints.trim().is_empty() {
+                format!("Script exited with code {code}")
+            } else {
+                output.push_str("\n--- stderr ---\n");
+                output.push_str(&complaints);
+                complaints
+            };
+            ("error", OutcomeStatus::Failed, Some(error))
+        }
+        ProgramEnd::TooSlow => {
+            let error = format!("Script timed out after {}s and was killed.", facts.limit.as_secs());
+            output.push('\n');
+            output.push_str(&error);
+            ("timeout", OutcomeStatus::Failed, Some(error))
+        }
+        ProgramEnd::Cancelled => {
+            output.push_str(INTERRUPTED);
+            ("interrupted", OutcomeStatus::Cancelled, None)
+        }
+    };
+    result.insert("status".to_owned(), json!(status));
+    result.insert("output".to_owned(), json!(output));
+    facts.count(&mut result);
+    if let ProgramEnd::Exited(code) = run.end {
+        result.insert("exit_code".to_owned(), json!(code));
+    }
+    if run.output.omitted > 0 {
+        result.insert("stdout_truncated".to_owned(), json!(true));
+    }
+    if let Some(error) = error {
+        result.insert("error".to_owned(), json!(error));
+    }
+    if let Some(told) = crate::terminal::fence::told(&run.fence) {
+        result.insert("sandbox".to_owned(), told);
+    }
+    Outcome { status: outcome, ..answer::done(&Value::Object(result)) }
+}
+
+/// The script could not be run at all.
+pub(super) fn not_run(error: &str, facts: Facts) -> Outcome {
+    let mut result = Map::new();
+    result.insert("status".to_owned(), json!("error"));
+    result.insert("output".to_owned(), json!(""));
+    facts.count(&mut result);
+    result.insert("error".to_owned(), json!(error));
+    answer::failed(&Value::Object(result))
+}
+
+impl Facts {
+    fn count(self, result: &mut Map<String, Value>) {
+        let seconds = (self.took.as_secs_f64() * 100.0).round() / 100.0;
+        result.insert("tool_calls_made".to_owned(), json!(self.calls));
+        result.insert("duration_seconds".to_owned(), json!(seconds));
+    }
+
+    /// Without control sequences and secrets.
+    fn readable(self, text: &str) -> String {
+        let plain = strip_ansi(text);
+        match self.secrets {
+            Secrets::Show => plain.into_owned(),
+            Secrets::Mask => mask("", &plain),
+        }
+    }
+}
+
+fn whole(output: &Clipped) -> String {
+    let Clipped { head, tail, omitted, total } = output;
+    if *omitted == 0 {
+        return head.clone();
+    }
+    format!(
+        "{head}\n\n... [OUTPUT TRUNCATED - {omitted} chars omitted out of {total} total] [output truncated at 50KB] ...\n\n{tail}"
+    )
+}

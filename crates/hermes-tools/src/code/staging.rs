@@ -1,0 +1,71 @@
+//! The files of one run: the module, the script, the socket. They go with it.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use hermes_types::random_hex;
+use tokio::net::UnixListener;
+
+/// The longest name of a socket that every system takes.
+const LONGEST_SOCKET: usize = 100;
+const EVERYWHERE: &str = "/tmp";
+
+/// A folder only we can enter.
+#[derive(Debug)]
+pub(super) struct Staging {
+    folder: PathBuf,
+    socket: PathBuf,
+}
+
+impl Staging {
+    pub(super) fn make(temp: &Path, module: &str, code: &str) -> io::Result<Self> {
+        let folder = temp.join(format!("hermes_sandbox_{}", random_hex(12)));
+        let staging = Self { socket: socket_path(temp), folder };
+        DirBuilder::new().mode(0o700).create(&staging.folder)?;
+        write(&staging.folder.join("hermes_tools.py"), module)?;
+        write(&staging.script(), code)?;
+        Ok(staging)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn script(&self) -> PathBuf {
+        self.folder.join("script.py")
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Opens the socket. Its name cannot be guessed, and whoever finds it still lacks the token.
+    pub(super) fn listen(&self) -> io::Result<UnixListener> {
+        let listener = UnixListener::bind(&self.socket)?;
+        fs::set_permissions(&self.socket, Permissions::from_mode(0o600))?;
+        Ok(listener)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.socket);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn socket_path(temp: &Path) -> PathBuf {
+    let name = format!("hermes_rpc_{}.sock", random_hex(32));
+    let wanted = temp.join(&name);
+    let fits = wanted.as_os_str().len() <= LONGEST_SOCKET && !cfg!(target_os = "macos");
+    if fits { wanted } else { Path::new(EVERYWHERE).join(name) }
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}

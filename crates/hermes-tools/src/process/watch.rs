@@ -1,0 +1,368 @@
+//! Telling somebody about a process without being asked: that it goes on, that it said something, that it ended.
+//!
+//! Decides when there is something to tell, and how often at most; whom it is told, and how, is the sink's. Text is without
+//! control sequences and secrets. Invariant: a process that talks a lot cannot flood anybody.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_exec::strip_ansi;
+use hermes_text::{head, tail};
+use hermes_types::{Clock, TaskId};
+
+use super::registry::Entry;
+use crate::terminal::mask;
+
+/// How often output is looked at for patterns.
+const LOOK: Duration = Duration::from_secs(1);
+/// One notice of a match per process in this time.
+const WINDOW: Duration = Duration::from_secs(15);
+/// So many windows in a row in which matches were held back, and the patterns are given up.
+const MOST_STRIKES: u32 = 3;
+/// For all processes together: so many in so long, then a pause.
+const MOST_AT_ONCE: usize = 15;
+const AT_ONCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(30);
+const RUNNING_CHARS: usize = 500;
+const ENDED_CHARS: usize = 1000;
+const LINE_CHARS: usize = 500;
+const COMMAND_CHARS: usize = 80;
+
+/// Something to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// `proc_…`.
+    pub process: String,
+    /// The conversation it was started in.
+    pub session: String,
+    pub task: TaskId,
+    pub kind: NoticeKind,
+    /// For a person, in any channel.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeKind {
+    Running,
+    /// With its exit code.
+    Ended(i32),
+    /// A pattern appeared.
+    Matched,
+    /// Patterns appear so often that they are no longer told.
+    Muted,
+}
+
+/// Whom notices are told.
+pub trait Watch: Send + Sync + fmt::Debug {
+    /// Must not block.
+    fn tell(&self, notice: Notice);
+}
+
+/// Which notices a user wants: `display.background_process_notifications`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announcements {
+    All,
+    /// How it ended.
+    Result,
+    /// That it failed.
+    Error,
+    Off,
+}
+
+impl Announcements {
+    /// What nobody knows is everything.
+    pub fn parse(text: &str) -> Self {
+        match text.trim().to_lowercase().as_str() {
+            "result" => Self::Result,
+            "error" => Self::Error,
+            "off" => Self::Off,
+            _ => Self::All,
+        }
+    }
+
+    pub fn include(self, kind: NoticeKind) -> bool {
+        match (self, kind) {
+            (Self::Off, _) | (Self::Result | Self::Error, NoticeKind::Running) => false,
+            (Self::Error, NoticeKind::Ended(code)) => code != 0,
+            // What was asked for by its words is wanted.
+            _ => true,
+        }
+    }
+}
+
+/// What a process is watched for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    pub(crate) interval: Option<Duration>,
+    pub(crate) at_end: AtEnd,
+    pub(crate) patterns: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AtEnd {
+    #[default]
+    Silent,
+    Told,
+}
+
+impl Wishes {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The way to the sink, with what all processes together may use of it.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    sink: Arc<dyn Watch>,
+    crowd: Mutex<Crowd>,
+}
+
+impl Outlet {
+    pub(crate) fn new(sink: Arc<dyn Watch>) -> Self {
+        Self { sink, crowd: Mutex::default() }
+    }
+
+    fn tell(&self, entry: &Entry, kind: NoticeKind, text: String) {
+        let (process, session, task) = (entry.id.clone(), entry.session.clone(), entry.task.clone());
+        self.sink.tell(Notice { process, session, task, kind, text });
+    }
+
+    fn has_room(&self, now: Duration) -> bool {
+        self.crowd.lock().unwrap_or_else(PoisonError::into_inner).has_room(now)
+    }
+}
+
+/// Watches until the process has ended.
+pub(crate) async fn watch(entry: Entry, wishes: Wishes, outlet: Arc<Outlet>, clock: Arc<dyn Clock>) {
+    let mut watched = Watched {
+        entry: &entry,
+        outlet: &outlet,
+        clock: &*clock,
+        wishes,
+        looked_at: 0,
+        reported: 0,
+        windows: Windows::default(),
+    };
+    let mut next_report = watched.wishes.interval.map(|interval| clock.monotonic() + interval);
+    let code = loop {
+        let pause = match (watched.wishes.patterns.is_empty(), next_report) {
+            (false, _) => Some(LOOK),
+            (true, Some(at)) => Some(at.saturating_sub(clock.monotonic())),
+            (true, None) => None,
+        };
+        let pause = async {
+            match pause {
+                Some(pause) => clock.sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            code = entry.ended(&*clock) => break code,
+            () = pause => {}
+        }
+        watched.look_for_patterns();
+        if let (Some(at), Some(interval)) = (next_report, watched.wishes.interval)
+            && clock.monotonic() >= at
+        {
+            watched.report_progress();
+            next_report = Some(clock.monotonic() + interval);
+        }
+    };
+    watched.look_for_patterns();
+    watched.report_end(code);
+}
+
+struct Watched<'a> {
+    entry: &'a Entry,
+    outlet: &'a Outlet,
+    clock: &'a dyn Clock,
+    wishes: Wishes,
+    /// How much of the output was looked at for patterns, and how much there was at the last report.
+    looked_at: u64,
+    reported: u64,
+    windows: Windows,
+}
+
+impl Watched<'_> {
+    fn report_progress(&mut self) {
+        let total = self.entry.total_chars();
+        if total == self.reported {
+            return;
+        }
+        self.reported = total;
+        let text = format!("[{} is still running]\n{}", self.name(), self.last(RUNNING_CHARS));
+        self.outlet.tell(self.entry, NoticeKind::Running, text);
+    }
+
+    fn report_end(&self, code: i32) {
+        if self.wishes.interval.is_some() || self.wishes.at_end == AtEnd::Told {
+            let text = format!("[{} ended with exit code {code}]\n{}", self.name(), self.last(ENDED_CHARS));
+            self.outlet.tell(self.entry, NoticeKind::Ended(code), text.trim_end().to_owned());
+        }
+    }
+
+    fn look_for_patterns(&mut self) {
+        if self.wishes.patterns.is_empty() {
+            return;
+        }
+        let total = self.entry.total_chars();
+        let fresh = usize::try_from(total.saturating_sub(self.looked_at)).unwrap_or(usize::MAX);
+        let output = self.entry.output();
+        let raw = tail(&output, fresh);
+        // A line that is not complete yet is looked at again with its rest.
+        let rest = raw.rsplit('\n').next().unwrap_or_default().chars().count();
+        let fresh = strip_ansi(raw);
+        let complete = self.entry.exit_code().is_some();
+        self.looked_at = if complete { total } else { total.saturating_sub(rest as u64) };
+        let lines = fresh.lines().take(if complete { usize::MAX } else { fresh.matches('\n').count() });
+        for line in lines {
+            let Some(pattern) = self.wishes.patterns.iter().find(|pattern| line.contains(pattern.as_str()))
+            else {
+                continue;
+            };
+            let now = self.clock.monotonic();
+            match self.windows.judge(now) {
+                Judgement::Tell if self.outlet.has_room(now) => {
+                    let line = mask(&self.entry.command, head(line.trim(), LINE_CHARS));
+                    let text = format!("[{}: `{pattern}` appeared]\n{line}", self.name());
+                    self.outlet.tell(self.entry, NoticeKind::Matched, text);
+                }
+                Judgement::Tell | Judgement::HoldBack => {}
+                Judgement::GiveUp => return self.give_up(),
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.wishes.patterns.clear();
+        self.wishes.at_end = AtEnd::Told;
+        let text = format!("[{}: its patterns appear too often; only its end is told]", self.name());
+        self.outlet.tell(self.entry, NoticeKind::Muted, text);
+    }
+
+    fn name(&self) -> String {
+        let command = mask(&self.entry.command, &self.entry.command);
+        format!("Process {} ({})", self.entry.id, head(&command, COMMAND_CHARS))
+    }
+
+    fn last(&self, chars: usize) -> String {
+        let output = self.entry.output();
+        tail(&mask(&self.entry.command, &strip_ansi(&output)), chars).to_owned()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judgement {
+    Tell,
+    HoldBack,
+    GiveUp,
+}
+
+/// How often one process may tell of matches.
+#[derive(Debug, Default)]
+struct Windows {
+    began: Option<Duration>,
+    held_back: bool,
+    strikes: u32,
+}
+
+impl Windows {
+    fn judge(&mut self, now: Duration) -> Judgement {
+        if self.began.is_some_and(|began| now.saturating_sub(began) < WINDOW) {
+            if !std::mem::replace(&mut self.held_back, true) {
+                self.strikes += 1;
+            }
+            return if self.strikes >= MOST_STRIKES { Judgement::GiveUp } else { Judgement::HoldBack };
+        }
+        if !self.held_back {
+            self.strikes = 0;
+        }
+        self.held_back = false;
+        self.began = Some(now);
+        Judgement::Tell
+    }
+}
+
+/// How often all processes together may.
+#[derive(Debug, Default)]
+struct Crowd {
+    recent: VecDeque<Duration>,
+    quiet_until: Duration,
+}
+
+impl Crowd {
+    fn has_room(&mut self, now: Duration) -> bool {
+        if now < self.quiet_until {
+            return false;
+        }
+        self.recent.retain(|at| now.saturating_sub(*at) < AT_ONCE);
+        if self.recent.len() >= MOST_AT_ONCE {
+            self.quiet_until = now + PAUSE;
+            self.recent.clear();
+            return false;
+        }
+        self.recent.push_back(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn one_match_per_window_and_three_full_windows_are_the_end() {
+        let mut windows = Windows::default();
+        let told: Vec<Judgement> = [0, 1, 2, 16, 17, 32, 33].map(|time| windows.judge(at(time))).to_vec();
+        assert_eq!(
+            told,
+            [
+                Judgement::Tell,
+                Judgement::HoldBack,
+                Judgement::HoldBack,
+                Judgement::Tell,
+                Judgement::HoldBack,
+                Judgement::Tell,
+                Judgement::GiveUp
+            ]
+        );
+        // A window in which nothing was held back starts the count anew.
+        let mut calm = Windows::default();
+        for time in [0, 1, 16, 17, 40, 60, 61, 80, 81] {
+            assert_ne!(calm.judge(at(time)), Judgement::GiveUp, "{time}");
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_paused() {
+        let mut crowd = Crowd::default();
+        assert_eq!((0..20).filter(|_| crowd.has_room(at(1))).count(), MOST_AT_ONCE);
+        assert!(!crowd.has_room(at(30)));
+        assert!(crowd.has_room(at(31)));
+    }
+
+    #[test]
+    fn users_choose_what_they_hear() {
+        for (setting, running, ended, failed, matched) in [
+            ("all", true, true, true, true),
+            ("RESULT", false, true, true, true),
+            ("error", false, false, true, true),
+            ("off", false, false, false, false),
+            ("sometimes", true, true, true, true),
+        ] {
+            let wants = Announcements::parse(setting);
+            let heard =
+                [NoticeKind::Running, NoticeKind::Ended(0), NoticeKind::Ended(1), NoticeKind::Matched]
+                    .map(|kind| wants.include(kind));
+            assert_eq!(heard, [running, ended, failed, matched], "{setting}");
+        }
+    }
+}

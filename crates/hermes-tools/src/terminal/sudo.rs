@@ -1,0 +1,143 @@
+//! A password for `sudo`, asked for when it is needed and given on standard input only.
+//!
+//! Invariant: it stands in no argument, no log and no text the model reads.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_types::{Answer, Clock, Question, Secret, ToolContext};
+
+use super::bare::bare;
+
+const PATIENCE: Duration = Duration::from_secs(45);
+const OPTIONS: &str = " -S -p ''";
+const REJECTED: [&str; 2] = ["Sorry, try again", "incorrect password"];
+const NEEDED: [&str; 3] =
+    ["sudo: a password is required", "sudo: no tty present", "sudo: a terminal is required"];
+const TIP: &str = "\n[tip: sudo needs a password here; the user can set SUDO_PASSWORD in .env]";
+
+/// What is known of the password.
+#[derive(Debug, Default)]
+pub(super) struct Sudo {
+    configured: Option<Secret>,
+    told: Mutex<Option<Secret>>,
+}
+
+/// A command with its password.
+#[derive(Debug)]
+pub(super) struct Provided {
+    pub(super) command: String,
+    pub(super) input: Secret,
+}
+
+impl Sudo {
+    pub(super) fn with(configured: Option<Secret>) -> Self {
+        Self { configured, told: Mutex::default() }
+    }
+
+    /// The command as it is run with a password; nothing where it needs none or there is none.
+    pub(super) async fn provide(
+        &self,
+        command: &str,
+        context: ToolContext<'_>,
+        clock: &dyn Clock,
+    ) -> Option<Provided> {
+        let places = places(command);
+        if places.is_empty() {
+            return None;
+        }
+        let password = match self.known() {
+            Some(password) => password,
+            None => self.ask(context, clock).await?,
+        };
+        let mut text = command.to_owned();
+        for at in places.iter().rev() {
+            text.insert_str(*at, OPTIONS);
+        }
+        let input = Secret::new(format!("{}\n", password.expose()).repeat(places.len()));
+        Some(Provided { command: text, input })
+    }
+
+    /// Looks at what came of it: a password that was wrong is asked for again, and a missing one is explained.
+    pub(super) fn learn(&self, output: &mut String) {
+        if REJECTED.iter().any(|words| output.contains(words)) {
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        if NEEDED.iter().any(|words| output.contains(words)) {
+            output.push_str(TIP);
+        }
+    }
+
+    fn known(&self) -> Option<Secret> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.configured.clone().or(told)
+    }
+
+    async fn ask(&self, context: ToolContext<'_>, clock: &dyn Clock) -> Option<Secret> {
+        let question = Question::Secret {
+            name: "SUDO_PASSWORD".to_owned(),
+            prompt: "Password for sudo (empty to go on without)".to_owned(),
+        };
+        let answer = tokio::select! {
+            answer = context.frontend.ask(question, context.cancel) => answer,
+            () = clock.sleep(PATIENCE) => return None,
+        };
+        let Answer::Secret(password) = answer else { return None };
+        if password.expose().is_empty() {
+            return None;
+        }
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(password.clone());
+        Some(password)
+    }
+}
+
+/// Behind each `sudo` that is a command, and nothing else of that name.
+fn places(command: &str) -> Vec<usize> {
+    let text = bare(command);
+    let mut found = Vec::new();
+    let mut at_command = true;
+    let mut at = 0;
+    for piece in text.split_inclusive(|c: char| c.is_whitespace() || ";&|(){}".contains(c)) {
+        let word = piece.trim_end_matches(|c: char| c.is_whitespace() || ";&|(){}".contains(c));
+        if word == "sudo" && at_command {
+            found.push(at + word.len());
+        }
+        if !word.is_empty() {
+            let opens =
+                matches!(word, "then" | "do" | "else" | "elif" | "if" | "while" | "until" | "!" | "time");
+            let assigns = word.split_once('=').is_some_and(|(name, _)| {
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            });
+            at_command = at_command && assigns || opens;
+        }
+        if piece.ends_with([';', '&', '|', '(', '{', '\n']) {
+            at_command = true;
+        }
+        at += piece.len();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_command_of_that_name_counts() {
+        for (command, count) in [
+            ("sudo apt update", 1),
+            ("sudo a && sudo b | sudo tee x; sudo c", 4),
+            ("A=1 sudo x", 1),
+            ("if sudo -n true; then sudo x; fi", 2),
+            ("(sudo x)", 1),
+            ("visudo", 0),
+            ("echo sudo", 0),
+            ("echo \"sudo x\"", 0),
+            ("ls # sudo x", 0),
+            ("cat /etc/sudoers", 0),
+            ("grep sudo file", 0),
+        ] {
+            assert_eq!(places(command).len(), count, "{command}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What background processes say without being asked.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hermes_config::Home;
+use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, Variables};
+use hermes_task::SystemClock;
+use hermes_testkit::TestClock;
+use hermes_tools::{
+    ApprovalMode, Approvals, Folders, Notice, NoticeKind, Processes, Secrets, Shells, Terminal,
+    TerminalOptions, Watch,
+};
+use hermes_types::{Call, Cancel, Clock, Deadline, Tool, ToolContext};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::support::{Nobody, parse};
+
+#[derive(Debug, Clone, Default)]
+struct Heard(Arc<Mutex<Vec<Notice>>>);
+
+impl Watch for Heard {
+    fn tell(&self, notice: Notice) {
+        self.0.lock().unwrap().push(notice);
+    }
+}
+
+impl Heard {
+    async fn wait_for(&self, count: usize) -> Vec<Notice> {
+        loop {
+            let heard = self.0.lock().unwrap().clone();
+            if heard.len() >= count {
+                return heard;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Commands run in real time, the watch over them in the test's.
+struct Post {
+    top: TempDir,
+    clock: TestClock,
+    heard: Heard,
+    processes: Processes,
+    terminal: Terminal,
+}
+
+impl Post {
+    fn new() -> Self {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        let home = Home::at(root.join("home"));
+        let text = root.to_str().unwrap();
+        let options = LocalOptions {
+            variables: Variables::for_commands(
+                [("HOME", text), ("PATH", "/usr/local/bin:/usr/bin:/bin")],
+                &[],
+                &[],
+            ),
+            temp: root.clone(),
+            bounds: Bounds::default(),
+            sandbox: Sandbox::off(),
+        };
+        let system: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock = TestClock::new();
+        let shells = Shells::new(LocalHost::new(options, system.clone()), Folders::new(root.clone()));
+        let processes = Processes::new(&home, Arc::new(clock.clone()), Cancel::new());
+        let heard = Heard::default();
+        processes.report_to(Arc::new(heard.clone()));
+        let approvals = Arc::new(Approvals::new(ApprovalMode::Off, Vec::new(), |_| {}));
+        let options = TerminalOptions {
+            timeout: Duration::from_mins(1),
+            user_home: root.clone(),
+            hermes_home: root.join("home"),
+            secrets: Secrets::Mask,
+        };
+        let terminal = Terminal::new(options, shells, processes.clone(), approvals, system);
+        Self { top, clock, heard, processes, terminal }
+    }
+
+    async fn start(&self, arguments: Value) -> Value {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        let call = Call {
+            id: "call_1".into(),
+            name: "terminal".to_owned(),
+            arguments,
+            session: "conversation".into(),
+            turn: "turn".into(),
+            task: "t".into(),
+        };
+        let cancel = Cancel::new();
+        let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(5));
+        let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
+        parse(&self.terminal.run(&call, context).await)
+    }
+
+    fn touch(&self, name: &str) {
+        std::fs::write(self.top.path().join(name), "").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_end_is_told_once_with_its_code_and_its_last_words() {
+    let post = Post::new();
+    let started = post
+        .start(json!({
+            "command": "echo API_KEY=abcdefghij; exit 3", "background": true, "notify_on_complete": true,
+            "watch_patterns": ["API"],
+        }))
+        .await;
+    assert_eq!((&started["notify_on_complete"], &started["watch_patterns"]), (&json!(true), &Value::Null));
+    let heard = post.heard.wait_for(1).await;
+    let notice = &heard[0];
+    assert_eq!((notice.kind, notice.session.as_str()), (NoticeKind::Ended(3), "conversation"));
+    assert_eq!(notice.process, started["session_id"].as_str().unwrap());
+    assert!(notice.text.contains("ended with exit code 3"), "{}", notice.text);
+    assert!(!notice.text.contains("abcdefghij"), "{}", notice.text);
+    // Nobody hears of one that was not to be told.
+    post.start(json!({"command": "true", "background": true})).await;
+    post.start(json!({"command": "true", "background": true, "notify_on_complete": true})).await;
+    assert_eq!(post.heard.wait_for(2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn progress_is_told_while_there_is_some() {
+    let post = Post::new();
+    let command =
+        "echo one; until [ -e go ]; do sleep 0.02; done; echo two; until [ -e end ]; do sleep 0.02; done";
+    let started = post.start(json!({"command": command, "background": true, "check_interval": 5})).await;
+    assert_eq!(started["check_interval_note"], "raised from 5 to 30 s");
+    // The clock moves until somebody has said something, and then as long as nothing can be said.
+    let next = async |count: usize| loop {
+        post.clock.advance(Duration::from_secs(31));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if post.heard.0.lock().unwrap().len() >= count {
+            return post.heard.0.lock().unwrap()[count - 1].clone();
+        }
+    };
+    let first = next(1).await;
+    assert_eq!(first.kind, NoticeKind::Running);
+    assert!(first.text.ends_with("is still running]\none\n"), "{}", first.text);
+    post.touch("go");
+    let second = next(2).await;
+    assert!(second.text.ends_with("one\ntwo\n"), "{}", second.text);
+    for _ in 0..3 {
+        post.clock.advance(Duration::from_secs(31));
+        tokio::task::yield_now().await;
+    }
+    post.touch("end");
+    let last = next(3).await;
+    assert_eq!(last.kind, NoticeKind::Ended(0), "nothing was said that was not new");
+}
+
+#[tokio::test]
+async fn patterns_are_told_and_a_flood_of_them_is_not() {
+    let post = Post::new();
+    let command = "echo listening on 80; n=0; until [ -e end ]; do echo listening again; sleep 0.02; done";
+    let started = post
+        .start(json!({"command": command, "background": true, "watch_patterns": ["listening", ""]}))
+        .await;
+    assert_eq!(started["watch_patterns"], json!(["listening"]));
+    let heard = loop {
+        post.clock.advance(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        let heard = post.heard.0.lock().unwrap().clone();
+        if heard.last().is_some_and(|notice| notice.kind == NoticeKind::Muted) {
+            break heard;
+        }
+    };
+    let kinds: Vec<NoticeKind> = heard.iter().map(|notice| notice.kind).collect();
+    assert_eq!(kinds, [NoticeKind::Matched, NoticeKind::Matched, NoticeKind::Matched, NoticeKind::Muted]);
+    assert!(heard[0].text.ends_with("`listening` appeared]\nlistening on 80"), "{}", heard[0].text);
+    post.touch("end");
+    let heard = post.heard.wait_for(5).await;
+    assert_eq!(heard[4].kind, NoticeKind::Ended(0), "only its end is told");
+    post.processes.end_all().await;
+}

@@ -1,0 +1,274 @@
+//! `hermes gateway run`: in the foreground, until it is told to stop.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hermes_config::settings::SecuritySettings;
+use hermes_config::{Config, Env, Surface, user_home};
+use hermes_gateway::process::{self, Claim, StateFile};
+use hermes_gateway::{Gateway, Live, NoWatchers, Ports};
+use hermes_serve::{App, Listening, ServerSettings};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, Clock};
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+
+use super::services::House;
+use crate::cli::{self, ChatArguments};
+use crate::context::{Context, local_time};
+use crate::log::{self, Echo};
+use crate::output::Output;
+use crate::wiring::staff::{Staff, context as context_of};
+use crate::wiring::{Order, Wired, assemble};
+
+/// How long another gateway gets to end when it is replaced.
+const REPLACE_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often files for other programs are brought up to date.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Output) -> Result<ExitCode> {
+    context.home.ensure()?;
+    output.outlive_reader();
+    let config = Config::load(&context.home, &context.env);
+    start_log(context, &config, verbose);
+    let claim = match claim(replace, context, output)? {
+        Some(claim) => claim,
+        None => return Ok(ExitCode::FAILURE),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    let code = runtime.block_on(serve(context, output));
+    // Whatever still runs beside has been told to end and is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    drop(claim);
+    code
+}
+
+fn start_log(context: &Context, config: &Config, verbose: bool) {
+    let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
+    let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
+    let echo = if verbose { Echo::Everything } else { Echo::Nothing };
+    log::start_gateway(&context.home.join("logs"), secrets, echo);
+    context.choose_zone(config);
+}
+
+/// The home, or a word about who has it.
+fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Claim>> {
+    let argv: Vec<String> = std::env::args().collect();
+    let mut told = false;
+    let clock = SystemClock::new();
+    let began = clock.monotonic();
+    loop {
+        let taken = match process::claim(&context.home, &argv)? {
+            Ok(claim) => return Ok(Some(claim)),
+            Err(taken) => taken,
+        };
+        let who = taken.pid.map_or_else(|| "another process".to_owned(), |pid| format!("PID {pid}"));
+        if !replace {
+            output.error(&format!(
+                "a gateway is already running for this home ({who}).\n  hermes gateway restart        restart it\n  \
+                 hermes gateway stop           stop it\n  hermes gateway run --replace  take its place"
+            ));
+            return Ok(None);
+        }
+        let waited = clock.monotonic().saturating_sub(began);
+        if waited > REPLACE_WITHIN + Duration::from_secs(2) {
+            output.error(&format!("the gateway that is running ({who}) does not end"));
+            return Ok(None);
+        }
+        if !told {
+            told = true;
+            output.notice(&format!("Replacing the gateway that is running ({who})"));
+            process::signal_running(&context.home, Signal::TERM);
+        } else if waited > REPLACE_WITHIN {
+            process::signal_running(&context.home, Signal::KILL);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// What runs, to be ended in order.
+struct Running {
+    gateway: Gateway,
+    api: Option<(App, Listening)>,
+    wired: Wired,
+    state: Arc<StateFile>,
+    cancel: Cancel,
+}
+
+async fn serve(context: &Context, output: &Output) -> Result<ExitCode> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let state = Arc::new(StateFile::new(&context.home, clock.now()));
+    let mut signals = Stopping::new()?;
+    let mut running = match start(context, output, clock.clone(), state.clone()).await {
+        Ok(running) => running,
+        Err(error) => {
+            state.set("startup_failed", Some(format!("{error:#}")), clock.now());
+            return Err(error);
+        }
+    };
+    state.set("running", None, clock.now());
+    notify("READY=1\nSTATUS=Running");
+    tracing::info!(platforms = ?running.gateway.platforms(), "the gateway is running");
+    running.until(&mut signals).await;
+    notify("STOPPING=1");
+    tracing::info!("the gateway is stopping");
+    running.stop().await;
+    state.set("stopped", Some("asked to stop".to_owned()), clock.now());
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn start(
+    context: &Context,
+    output: &Output,
+    clock: Arc<dyn Clock>,
+    state: Arc<StateFile>,
+) -> Result<Running> {
+    let store = context.store(output)?;
+    let folder = folder(context)?;
+    let live = Live::new(context.home.clone(), Env::process(), folder);
+    let settings = live.now();
+    for warning in settings.config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let own = context_of(&context.home, &settings);
+    let arguments = ChatArguments::default();
+    let order = Order {
+        arguments: &arguments,
+        platform: "gateway",
+        surface: Surface::Gateway,
+        hands: None,
+        without: &[],
+    };
+    let wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
+    let staff = Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone()));
+    let services = Arc::new(House::new(live.clone(), store.clone(), clock.clone(), &wired));
+    let ports = Ports { agents: staff, services, watchers: Arc::new(NoWatchers) };
+    let cancel = Cancel::new();
+    let gateway = Gateway::new(store, clock.clone(), Arc::new(local_time), live, ports, &cancel);
+    let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
+    gateway.recover().await?;
+    Ok(Running { gateway, api, wired, state, cancel })
+}
+
+async fn start_api(
+    gateway: &Gateway,
+    config: &Config,
+    env: &Env,
+    state: &StateFile,
+    cancel: &Cancel,
+) -> Result<Option<(App, Listening)>> {
+    let Some(settings) = ServerSettings::resolve(config, env) else { return Ok(None) };
+    if settings.key.is_none() {
+        tracing::warn!("the API server has no key: everybody on this machine can use it");
+    }
+    let app = App::new(gateway.clone(), settings, &cli::version(), cancel);
+    let started = match app {
+        Ok(app) => hermes_serve::start(app.clone(), cancel).await.map(|listening| (app, listening)),
+        Err(error) => Err(error),
+    };
+    let now = gateway.clock.now();
+    match started {
+        Ok(started) => {
+            state.platform("api_server", "connected", None, now);
+            Ok(Some(started))
+        }
+        Err(error) => {
+            state.platform("api_server", "fatal", Some(("api_server_port_in_use", error.to_string())), now);
+            Err(error.into())
+        }
+    }
+}
+
+/// Where the tools of chats begin: `MESSAGING_CWD`, else the user's home.
+fn folder(context: &Context) -> Result<PathBuf> {
+    let given = context.env.get("MESSAGING_CWD").map(PathBuf::from).filter(|path| path.is_dir());
+    Ok(match given {
+        Some(folder) => folder,
+        None => user_home(&context.env)?,
+    })
+}
+
+impl Running {
+    async fn until(&mut self, signals: &mut Stopping) {
+        let clock = self.gateway.clock.clone();
+        loop {
+            let wait = if self.gateway.is_draining() { LOOK_EVERY } else { TIDY_EVERY };
+            tokio::select! {
+                heard = signals.heard() => match heard {
+                    Heard::Stop => return,
+                    Heard::Drain => {
+                        tracing::info!("the gateway takes no new turns");
+                        self.gateway.drain();
+                        self.state.set("draining", None, clock.now());
+                    }
+                },
+                () = clock.sleep(wait) => self.gateway.tidy().await,
+            }
+            let running = self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running());
+            if self.gateway.is_draining() && running == 0 {
+                return;
+            }
+        }
+    }
+
+    async fn stop(self) {
+        let Self { gateway, api, wired, state, cancel } = self;
+        if let Some((app, listening)) = api {
+            listening.stop(&app).await;
+            state.platform("api_server", "disconnected", None, gateway.clock.now());
+        }
+        gateway.stop().await;
+        cancel.cancel();
+        wired.hands.let_go().await;
+        if let Err(error) = gateway.store.close().await {
+            tracing::warn!(%error, "the database was not closed in order");
+        }
+    }
+}
+
+/// The signals that end a gateway.
+struct Stopping {
+    interrupt: Signals,
+    terminate: Signals,
+    drain: Signals,
+}
+
+/// What a signal asks for.
+enum Heard {
+    Stop,
+    Drain,
+}
+
+impl Stopping {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            drain: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    async fn heard(&mut self) -> Heard {
+        tokio::select! {
+            _ = self.interrupt.recv() => Heard::Stop,
+            _ = self.terminate.recv() => Heard::Stop,
+            _ = self.drain.recv() => Heard::Drain,
+        }
+    }
+}
+
+/// Tells a service manager that asked to be told.
+fn notify(text: &str) {
+    let Some(path) = Env::process().get("NOTIFY_SOCKET").map(str::to_owned) else { return };
+    if let Err(error) = hermes_gateway::process::notify_service(&path, text) {
+        tracing::debug!(%error, "the service manager was not told");
+    }
+}

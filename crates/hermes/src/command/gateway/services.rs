@@ -1,0 +1,176 @@
+//! What the program does for chats beyond their conversation: models, personalities, insights, checkpoints.
+
+use std::sync::Arc;
+
+use hermes_config::yaml::{Path as Key, Value};
+use hermes_config::{Management, set};
+use hermes_gateway::{Live, Services};
+use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
+use hermes_store::Store;
+use hermes_tools::{Approvals, Checkpoints, Yolo};
+use hermes_types::{BoxFuture, Clock, Effort, Envelope};
+
+use crate::cli;
+use crate::command;
+use crate::context::Context;
+use crate::wiring::Wired;
+use crate::wiring::staff::context as context_of;
+
+/// The program, for its chats.
+pub(crate) struct House {
+    live: Live,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    approvals: Arc<Approvals>,
+    checkpoints: Option<Arc<Checkpoints>>,
+}
+
+impl House {
+    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, wired: &Wired) -> Self {
+        let approvals = wired.hands.approvals.clone();
+        Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone() }
+    }
+
+    async fn run(&self, name: &str, rest: &str) -> Option<String> {
+        Some(match name {
+            "version" => cli::version(),
+            "model" => self.model(rest).await,
+            "personality" => self.personality(rest),
+            "reasoning" => self.reasoning(rest),
+            "verbose" => self.verbose(),
+            "insights" => self.insights(rest),
+            "yolo" => self.yolo(rest),
+            "rollback" => self.rollback(rest),
+            _ => return None,
+        })
+    }
+
+    fn context(&self) -> Context {
+        context_of(self.live.home(), &self.live.now())
+    }
+
+    /// On a thread of its own: it may wait for the network.
+    async fn model(&self, rest: &str) -> String {
+        let (answer, done) = tokio::sync::oneshot::channel();
+        let (context, config) = (self.context(), self.live.now().config.clone());
+        let wanted = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
+        let started = std::thread::Builder::new().name("model".to_owned()).spawn(move || {
+            // Nobody waits any more when the gateway ends.
+            let _ = answer.send(command::model::answer(wanted.as_deref(), &context, config));
+        });
+        if let Err(error) = started {
+            return format!("⚠️ {error}");
+        }
+        match done.await {
+            Ok(Ok(lines)) => lines.join("\n"),
+            Ok(Err(error)) => format!("⚠️ {error:#}"),
+            Err(_) => "⚠️ The choice ended without an answer.".to_owned(),
+        }
+    }
+
+    fn personality(&self, name: &str) -> String {
+        if name.is_empty() {
+            return format!(
+                "🎭 **Personalities**\n{}, none\n\n`/personality NAME` puts one on.",
+                BUILT_IN_PERSONALITIES.join(", ")
+            );
+        }
+        let prompt = match personality(name, &self.live.now().config) {
+            None => {
+                return format!(
+                    "Unknown personality '{name}'. There are: {}",
+                    BUILT_IN_PERSONALITIES.join(", ")
+                );
+            }
+            Some(Personality::Plain) => String::new(),
+            Some(Personality::Prompt(text)) => text,
+        };
+        match self.keep("agent.system_prompt", Value::Str(prompt)) {
+            Ok(()) => format!("🎭 Personality set to **{name}**"),
+            Err(error) => format!("⚠️ {error}"),
+        }
+    }
+
+    fn reasoning(&self, level: &str) -> String {
+        let show = |value: bool| self.keep("display.show_reasoning", Value::Bool(value));
+        let kept = match level {
+            "" => {
+                let config = &self.live.now().config;
+                let effort = config.text_if_any("agent.reasoning_effort").unwrap_or_else(|| "medium".to_owned());
+                return format!("🧠 Reasoning effort: {effort}");
+            }
+            "show" | "on" => show(true),
+            "hide" | "off" => show(false),
+            level => match Effort::parse(level) {
+                Some(effort) => self.keep("agent.reasoning_effort", Value::Str(effort.as_str().to_owned())),
+                None => return "Levels are none, minimal, low, medium, high and xhigh; show and hide are about seeing it.".to_owned(),
+            },
+        };
+        kept.map_or_else(|error| format!("⚠️ {error}"), |()| format!("🧠 Reasoning: {level}"))
+    }
+
+    fn verbose(&self) -> String {
+        let settings = self.live.now();
+        if !settings.display.tool_progress_command {
+            return "/verbose is turned off (`display.tool_progress_command` in config.yaml).".to_owned();
+        }
+        let next = match settings.config.text("display.tool_progress").as_str() {
+            "off" => "new",
+            "new" => "all",
+            "all" => "verbose",
+            _ => "off",
+        };
+        match self.keep("display.tool_progress", Value::Str(next.to_owned())) {
+            Ok(()) => format!("Tool progress: {next}"),
+            Err(error) => format!("⚠️ {error}"),
+        }
+    }
+
+    fn insights(&self, rest: &str) -> String {
+        let mut words = rest.split_whitespace();
+        let mut days = 30;
+        let mut source = None;
+        while let Some(word) = words.next() {
+            match word {
+                "--source" => source = words.next().map(str::to_owned),
+                "--days" => days = words.next().and_then(|days| days.parse().ok()).unwrap_or(days),
+                word => days = word.parse().unwrap_or(days),
+            }
+        }
+        let report = command::insights::report(&self.store, days, source, self.clock.now());
+        report.unwrap_or_else(|error| format!("⚠️ {error:#}"))
+    }
+
+    fn yolo(&self, rest: &str) -> String {
+        let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
+        self.approvals.set_yolo(yolo);
+        match yolo {
+            Yolo::On => "⚠️ Dangerous commands run without asking until `/yolo off` or a restart.".to_owned(),
+            Yolo::Off => "Dangerous commands are asked about again.".to_owned(),
+        }
+    }
+
+    fn rollback(&self, rest: &str) -> String {
+        let Some(checkpoints) = &self.checkpoints else {
+            return "Checkpoints are turned off (`checkpoints.enabled` in config.yaml).".to_owned();
+        };
+        let settings = self.live.now();
+        let folder =
+            settings.env.get("TERMINAL_CWD").map_or_else(|| self.live.home().path().to_owned(), Into::into);
+        command::chat::restore(checkpoints, &folder, rest).0
+    }
+
+    /// Writes one key of config.yaml and leaves the rest as it is.
+    fn keep(&self, dotted: &str, value: Value) -> hermes_config::Result<()> {
+        let Some(path) = Key::parse(dotted) else { return Ok(()) };
+        let home = self.live.home();
+        let management = Management::of(home, &self.live.now().env);
+        set::update_value(home, management, &path, |_| Some(value))
+    }
+}
+
+impl Services for House {
+    fn command<'a>(&'a self, name: &'a str, rest: &'a str, _: &'a Envelope) -> BoxFuture<'a, Option<String>> {
+        Box::pin(self.run(name, rest))
+    }
+}

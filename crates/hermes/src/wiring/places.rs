@@ -1,0 +1,244 @@
+//! Where commands run, from the configuration: this machine, a container, another machine, a service.
+//!
+//! Nothing is started and nobody is asked. What is missing becomes a sentence that names the setting; commands that were
+//! meant for elsewhere never run here instead.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hermes_config::auth::AuthFile;
+use hermes_config::expand_tilde;
+use hermes_config::settings::{ModalMode, TerminalSettings};
+use hermes_exec::{
+    Backend, Bounds, Credentials, DaytonaAccount, DaytonaOptions, DockerEngine, DockerOptions, Elsewhere,
+    Forwarded, Keep, Limits, ModalGateway, ModalOptions, Network, Root, SingularityHost,
+    SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables, scratch_folder,
+};
+use hermes_net::Client;
+use hermes_types::{Clock, Secret};
+
+use super::fence;
+use super::model::net_config;
+use crate::context::Context;
+
+const DISK_WARNING_GB: u64 = 500;
+
+/// What a backend is made from.
+pub(crate) struct Places<'a> {
+    pub(crate) settings: &'a TerminalSettings,
+    pub(crate) context: &'a Context,
+    /// Where the program was started.
+    pub(crate) folder: &'a Path,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Places<'_> {
+    /// The configured backend, or what it lacks.
+    pub(crate) fn elsewhere(&self) -> Result<Elsewhere, String> {
+        if let Some(problem) = self.settings.problems.first() {
+            return Err(problem.clone());
+        }
+        let backend = match self.settings.backend.as_str() {
+            "docker" => self.docker()?,
+            "ssh" => self.ssh()?,
+            "singularity" => self.singularity()?,
+            "daytona" => self.daytona()?,
+            "modal" => self.modal()?,
+            other => {
+                return Err(format!(
+                    "terminal.backend is `{other}`; it can be local, docker, ssh, singularity, modal or daytona"
+                ));
+            }
+        };
+        Ok(Elsewhere { backend, credentials: self.credentials() })
+    }
+
+    /// What the user is told at the start.
+    pub(crate) fn notice(&self) -> String {
+        let settings = self.settings;
+        match settings.backend.as_str() {
+            "docker" => format!("Commands and files: a container of {}", settings.docker_image),
+            "ssh" => {
+                let name = |given: &Option<String>| given.clone().unwrap_or_else(|| "?".to_owned());
+                format!("Commands and files: {}@{}", name(&settings.ssh_user), name(&settings.ssh_host))
+            }
+            other => format!("Commands and files: {other}"),
+        }
+    }
+
+    fn docker(&self) -> Result<Backend, String> {
+        let settings = self.settings;
+        let engine =
+            DockerEngine::find(self.variables(), self.clock.clone()).map_err(|error| error.to_string())?;
+        let options = DockerOptions {
+            task: String::new(),
+            image: settings.docker_image.clone(),
+            directory: settings.cwd.clone(),
+            mount: settings.docker_mount_cwd_to_workspace.then(|| self.host_folder()),
+            sandboxes: self.sandboxes(),
+            volumes: settings.docker_volumes.clone(),
+            credentials: Vec::new(),
+            exports: self.exports(&settings.docker_forward_env),
+            limits: self.limits(),
+            network: if settings.docker_network { Network::On } else { Network::Off },
+            root: if settings.docker_read_only { Root::ReadOnly } else { Root::Writable },
+            keep: self.keep(),
+            bounds: Bounds::default(),
+        };
+        Ok(Backend::Docker(engine, Box::new(options)))
+    }
+
+    fn ssh(&self) -> Result<Backend, String> {
+        let settings = self.settings;
+        let options = SshOptions {
+            host: settings.ssh_host.clone().unwrap_or_default(),
+            user: settings.ssh_user.clone().unwrap_or_default(),
+            port: settings.ssh_port,
+            key: settings.ssh_key.as_deref().map(|key| self.expanded(key)),
+            directory: settings.cwd.clone(),
+            exports: Forwarded::default(),
+            known_hosts: None,
+            temp: fence::temporary(self.context),
+            bounds: Bounds::default(),
+        };
+        SshHost::new(options, self.variables(), self.clock.clone())
+            .map(Backend::Ssh)
+            .map_err(|error| error.to_string())
+    }
+
+    fn singularity(&self) -> Result<Backend, String> {
+        let (settings, env) = (self.settings, &self.context.env);
+        let scratch = env.get("TERMINAL_SCRATCH_DIR").map(|folder| self.expanded(folder));
+        let warning = env.number("TERMINAL_DISK_WARNING_GB").and_then(|gb| format!("{gb:.0}").parse().ok());
+        let host = SingularityHostOptions {
+            scratch: scratch_folder(scratch.as_deref(), env.get("USER"), &self.sandboxes()),
+            cache: env.get("APPTAINER_CACHEDIR").map(PathBuf::from),
+            records: self.context.home.join("singularity_snapshots.json"),
+            disk_warning: warning.unwrap_or(DISK_WARNING_GB),
+        };
+        let host = SingularityHost::find(host, self.variables(), self.clock.clone())
+            .map_err(|error| error.to_string())?;
+        let options = SingularityOptions {
+            task: String::new(),
+            image: settings.singularity_image.clone(),
+            directory: settings.cwd.clone(),
+            exports: self.exports(&[]),
+            limits: self.limits(),
+            keep: self.keep(),
+            bounds: Bounds::default(),
+        };
+        Ok(Backend::Singularity(host, Box::new(options)))
+    }
+
+    fn daytona(&self) -> Result<Backend, String> {
+        let (settings, env) = (self.settings, &self.context.env);
+        let key = Secret::new(env.get("DAYTONA_API_KEY").unwrap_or_default());
+        let account =
+            DaytonaAccount::new(self.client()?, env.get("DAYTONA_API_URL"), key, self.clock.clone())
+                .map_err(|error| error.to_string())?;
+        let options = DaytonaOptions {
+            task: String::new(),
+            image: settings.daytona_image.clone(),
+            directory: settings.cwd.clone(),
+            exports: self.exports(&[]),
+            limits: self.limits(),
+            keep: self.keep(),
+            bounds: Bounds::default(),
+        };
+        Ok(Backend::Daytona(account, Box::new(options)))
+    }
+
+    fn modal(&self) -> Result<Backend, String> {
+        let (settings, env) = (self.settings, &self.context.env);
+        if settings.modal_mode == ModalMode::Direct {
+            return Err("terminal.modal_mode is direct, and Modal's own interface cannot be reached from here; set it to \
+                 managed, or choose another terminal.backend"
+                .to_owned());
+        }
+        let Some(address) = env.get("MODAL_GATEWAY_URL") else {
+            return Err("the modal backend needs MODAL_GATEWAY_URL, the address of the gateway that manages its sandboxes; \
+                 set it, or choose another terminal.backend"
+                .to_owned());
+        };
+        let Some(token) = self.gateway_token() else {
+            return Err("the modal backend needs a sign-in with Nous, or TOOL_GATEWAY_USER_TOKEN".to_owned());
+        };
+        let gateway = ModalGateway::new(self.client()?, address, token, self.clock.clone());
+        let options = ModalOptions {
+            task: String::new(),
+            image: settings.modal_image.clone(),
+            directory: settings.cwd.clone(),
+            exports: self.exports(&settings.docker_forward_env),
+            limits: self.limits(),
+            keep: self.keep(),
+            idle: settings.lifetime,
+            bounds: Bounds::default(),
+        };
+        Ok(Backend::Modal(gateway, Box::new(options)))
+    }
+
+    fn gateway_token(&self) -> Option<Secret> {
+        if let Some(token) = self.context.env.get("TOOL_GATEWAY_USER_TOKEN") {
+            return Some(Secret::new(token));
+        }
+        let known = AuthFile::new(&self.context.home).read();
+        known.provider("nous")?.get("access_token")?.as_str().map(Secret::new)
+    }
+
+    fn client(&self) -> Result<Client, String> {
+        Client::new(net_config(&self.context.env, &self.clock)).map_err(|error| error.to_string())
+    }
+
+    /// What client programs get.
+    fn variables(&self) -> Variables {
+        Variables::for_commands(self.context.env.iter(), &[], &[])
+    }
+
+    /// What commands get: nothing that is not named. What is set now wins over what the file says.
+    fn exports(&self, more: &[String]) -> Forwarded {
+        let env = &self.context.env;
+        let names = self.settings.env_passthrough.iter().chain(more).map(String::as_str);
+        let live = |name: &str| env.shell(name).map(str::to_owned);
+        Forwarded::pick(names, live, |name| env.get(name).map(str::to_owned))
+    }
+
+    fn credentials(&self) -> Credentials {
+        let credentials = Credentials::new(self.context.home.path());
+        for name in &self.settings.credential_files {
+            if let Err(problem) = credentials.add(name) {
+                tracing::warn!(problem, "terminal.credential_files");
+            }
+        }
+        credentials
+    }
+
+    fn limits(&self) -> Limits {
+        let settings = self.settings;
+        Limits {
+            cpus: settings.container_cpu,
+            memory_mb: settings.container_memory_mb,
+            disk_mb: settings.container_disk_mb,
+        }
+    }
+
+    fn keep(&self) -> Keep {
+        if self.settings.container_persistent { Keep::Persistent } else { Keep::Ephemeral }
+    }
+
+    fn sandboxes(&self) -> PathBuf {
+        match self.settings.sandbox_dir.as_deref() {
+            Some(folder) => self.expanded(folder),
+            None => self.context.home.sandboxes(&self.context.env),
+        }
+    }
+
+    /// The user's own folder, for a container that is to see it.
+    fn host_folder(&self) -> PathBuf {
+        let named = self.settings.cwd.as_deref().map(|cwd| self.expanded(cwd));
+        named.filter(|folder| folder.is_dir()).unwrap_or_else(|| self.folder.to_owned())
+    }
+
+    fn expanded(&self, path: &str) -> PathBuf {
+        expand_tilde(path, &self.context.env).unwrap_or_else(|_| PathBuf::from(path))
+    }
+}

@@ -1,0 +1,97 @@
+//! Agents for the gateway: one per platform and reading of the configuration, with the hands of the whole process.
+//!
+//! What `terminal` and `approvals` say is read at the start of the process; everything else follows the files.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hermes_agent::Agent;
+use hermes_config::{Home, Surface};
+use hermes_gateway::{Agents, Live, Settings, Wish};
+use hermes_store::Store;
+use hermes_types::{Clock, TaskId};
+
+use super::{Hands, Order, Wired, assemble};
+use crate::cli::ChatArguments;
+use crate::context::{Context, local_time};
+use crate::output::Output;
+
+/// Makes agents, and keeps them while nothing changes.
+pub(crate) struct Staff {
+    live: Live,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    hands: Hands,
+    made: Mutex<HashMap<String, Made>>,
+}
+
+struct Made {
+    /// The reading it was made from.
+    settings: Arc<Settings>,
+    /// What was spent is counted by the day.
+    day: u32,
+    wired: Arc<Wired>,
+}
+
+impl Staff {
+    /// The first agent brings the hands; what background processes say comes beside.
+    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, hands: Hands) -> Self {
+        Self { live, store, clock, hands, made: Mutex::default() }
+    }
+
+    fn wired(&self, wish: &Wish<'_>) -> Result<Arc<Wired>, String> {
+        let settings = self.live.now();
+        let day = local_time(self.clock.now()).day;
+        let key = format!(
+            "{} {:?} {:?} {:?} {:?}",
+            wish.platform, wish.without, wish.model, wish.provider, wish.base_url
+        );
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.get(&key)
+            && Arc::ptr_eq(&known.settings, &settings)
+            && known.day == day
+        {
+            return Ok(known.wired.clone());
+        }
+        let context = context(self.live.home(), &settings);
+        let arguments = ChatArguments {
+            model: wish.model.map(str::to_owned),
+            provider: wish.provider.map(str::to_owned),
+            ..ChatArguments::default()
+        };
+        let order = Order {
+            arguments: &arguments,
+            platform: wish.platform,
+            surface: Surface::Gateway,
+            hands: Some(self.hands.clone()),
+            without: wish.without,
+        };
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let wired = assemble(&order, &context, settings.config.clone(), store, clock, &Output::new())
+            .map_err(|error| format!("{error:#}"))?;
+        let wired = Arc::new(wired);
+        // Older readings are of no more use.
+        made.retain(|_, known| Arc::ptr_eq(&known.settings, &settings));
+        made.insert(key, Made { settings, day, wired: wired.clone() });
+        Ok(wired)
+    }
+}
+
+impl Agents for Staff {
+    fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String> {
+        let mut agent = self.wired(wish)?.agent_for_turn();
+        let own = agent.asking.ephemeral.take();
+        let texts: Vec<String> = own.into_iter().chain(wish.context.clone()).collect();
+        agent.asking.ephemeral = (!texts.is_empty()).then(|| texts.join("\n\n"));
+        Ok(agent)
+    }
+
+    fn place(&self, task: &TaskId, folder: &std::path::Path) {
+        self.hands.folders.set(task, folder.to_owned());
+    }
+}
+
+/// A context for one reading of the configuration.
+pub(crate) fn context(home: &Home, settings: &Settings) -> Context {
+    Context { home: home.clone(), env: settings.env.clone() }
+}

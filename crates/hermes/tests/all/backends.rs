@@ -1,0 +1,174 @@
+//! Whole turns of the built binary whose commands run elsewhere. Those against a container engine are skipped, with a word,
+//! where none was started: `scripts/peers/docker start`.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use hermes_testkit::{ModelServer, Reply, Script, TempHome};
+use serde_json::json;
+
+use super::support::run_in;
+
+struct Engine {
+    address: String,
+    image: String,
+}
+
+impl Engine {
+    fn started() -> Option<Self> {
+        let (Ok(address), Ok(image)) =
+            (std::env::var("HERMES_TEST_DOCKER_HOST"), std::env::var("HERMES_TEST_DOCKER_IMAGE"))
+        else {
+            println!("skipped: HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)");
+            return None;
+        };
+        Some(Self { address, image })
+    }
+
+    /// A home whose commands run in containers.
+    fn home(&self, server: &ModelServer, terminal: &str) -> TempHome {
+        let config = format!(
+            "model:\n  provider: custom\n  base_url: {}\n  default: test-model\n\
+             terminal:\n  backend: docker\n  docker_image: {}\n  docker_network: false\n{terminal}",
+            server.base_url(),
+            self.image,
+        );
+        let env = format!("DOCKER_HOST={}\n", self.address);
+        TempHome::builder().config_yaml(&config).env_file(&env).build().unwrap()
+    }
+
+    /// The containers of a program.
+    fn containers_of(&self, pid: u32) -> usize {
+        let output = Command::new("docker")
+            .args(["ps", "-a", "--filter", "label=hermes-agent=1", "--format", "{{.Label \"hermes-owner\"}}"])
+            .env("DOCKER_HOST", &self.address)
+            .output()
+            .unwrap();
+        let middle = format!(".{pid}.");
+        String::from_utf8(output.stdout).unwrap().lines().filter(|line| line.contains(&middle)).count()
+    }
+}
+
+#[test]
+fn files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts() {
+    let Some(engine) = Engine::started() else { return };
+    let script = Script::new()
+        .reply(Reply::tool("write_file", json!({"path": "/workspace/a.txt", "content": "from the tool\n"})))
+        .reply(Reply::tool(
+            "terminal",
+            json!({"command": "cat /workspace/a.txt; cd /workspace; echo more >> a.txt"}),
+        ))
+        .reply(Reply::tool("read_file", json!({"path": "a.txt"})))
+        .reply(Reply::text("done"))
+        .reply(Reply::tool("terminal", json!({"command": "cat /workspace/a.txt; ls /nonexistent /home"})))
+        .reply(Reply::text("done again"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let home = engine.home(&server, "");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.txt"), "of the host").unwrap();
+    let seen = run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "work"]);
+    assert!(seen.contains("done"), "{seen}");
+    assert!(server.request(2).body_text().contains("from the tool"), "{}", server.request(2).body_text());
+    let read = server.request(3).body_text().into_owned();
+    assert!(read.contains("     1|from the tool") && read.contains("     2|more"), "{read}");
+    let kept = home.path().join("sandboxes/docker/default/workspace/a.txt");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "from the tool\nmore\n");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was written here");
+    // Another conversation of another run finds it again.
+    run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "again"]);
+    assert!(
+        server.request(5).body_text().contains("from the tool\\\\nmore"),
+        "{}",
+        server.request(5).body_text()
+    );
+}
+
+#[test]
+fn a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind() {
+    let Some(engine) = Engine::started() else { return };
+    let script = Script::new()
+        .reply(Reply::tool("terminal", json!({"command": "sleep 600"})))
+        .reply(Reply::tool("read_file", json!({"path": "CONFIG"})))
+        .reply(Reply::text("done"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let home = engine.home(&server, "  container_persistent: false\n");
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_hermes"))
+        .args(["chat", "-Q", "-q", "wait"])
+        .current_dir("/")
+        .env_clear()
+        .env("HERMES_HOME", home.path())
+        .env("HOME", "/nonexistent")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while engine.containers_of(killed.id()) == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(engine.containers_of(killed.id()), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let config = home.path().join("config.yaml").display().to_string();
+    let script = Script::new()
+        .reply(Reply::tool("terminal", json!({"command": format!("cat {config} || echo cannot")})))
+        .reply(Reply::tool("read_file", json!({"path": config})))
+        .reply(Reply::text("done"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let next = engine.home(&server, "  container_persistent: false\n");
+    let seen = run_in(folder.path(), next.path(), &["chat", "-Q", "-q", "look"]);
+    assert!(seen.contains("done"), "{seen}");
+    let last = server.request(2).body_text().into_owned();
+    assert!(last.contains("cannot") && last.contains("File not found"), "{last}");
+    while engine.containers_of(killed.id()) > 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a backend lacks is said in its answer; nothing runs on this machine instead.
+#[test]
+fn a_backend_that_lacks_something_says_what() {
+    for (terminal, words) in [
+        ("{backend: ssh}", "terminal.ssh_host"),
+        ("{backend: daytona}", "DAYTONA_API_KEY"),
+        ("{backend: modal}", "MODAL_GATEWAY_URL"),
+        ("{backend: modal, modal_mode: direct}", "terminal.modal_mode"),
+        ("{backend: submarine}", "terminal.backend"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ran");
+        let script = Script::new()
+            .reply(Reply::tool("terminal", json!({"command": format!("touch {}", file.display())})))
+            .reply(Reply::tool("write_file", json!({"path": file, "content": "x"})))
+            .reply(Reply::text("done"));
+        let server = ModelServer::start_blocking(script).unwrap();
+        let config = format!(
+            "model:\n  provider: custom\n  base_url: {}\n  default: test-model\nterminal: {terminal}\n",
+            server.base_url()
+        );
+        let home = TempHome::builder().config_yaml(&config).build().unwrap();
+        run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "go"]);
+        let told = server.request(1).body_text().into_owned();
+        assert!(told.contains("Terminal tool disabled: ") && told.contains(words), "{terminal}: {told}");
+        assert!(server.request(2).body_text().contains("File tools disabled: "), "{terminal}");
+        assert!(!file.exists(), "{terminal}");
+    }
+}
+
+#[test]
+fn a_number_that_is_none_is_named_and_files_still_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::new()
+        .reply(Reply::tool("terminal", json!({"command": "echo ran"})))
+        .reply(Reply::tool("write_file", json!({"path": "made", "content": "x"})))
+        .reply(Reply::text("done"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let config =
+        format!("model:\n  provider: custom\n  base_url: {}\n  default: test-model\n", server.base_url());
+    let home = TempHome::builder().config_yaml(&config).env_file("TERMINAL_TIMEOUT=5m\n").build().unwrap();
+    run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "go"]);
+    let told = server.request(1).body_text().into_owned();
+    assert!(told.contains("TERMINAL_TIMEOUT is `5m`") && told.contains(r#"\"exit_code\": -1"#), "{told}");
+    assert!(folder.path().join("made").exists());
+}

@@ -1,0 +1,242 @@
+//! What runs beside a turn: subagents, background processes, scripts; and what is left of them when it ends badly.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use hermes_testkit::{ModelServer, Script, TempHome};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+const LONG: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(10);
+
+struct Place {
+    server: ModelServer,
+    home: TempHome,
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(script: &str, more: &Value) -> Self {
+        let script = Script::from_yaml("children", script).unwrap();
+        let server = ModelServer::start_blocking(script).unwrap();
+        let mut config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            config[key] = value.clone();
+        }
+        let config = config.to_string().replace("{server}", &server.base_url());
+        let home = TempHome::builder().config_yaml(&config).build().unwrap();
+        Self { server, home, folder: tempfile::tempdir().unwrap() }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+    fn start(&self, arguments: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_hermes"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HERMES_HOME", self.home.path())
+            .env("HOME", self.home.path().join("user"))
+            .env("PATH", "/usr/bin:/bin")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn say(&self, words: &str) -> Child {
+        self.start(&["chat", "-Q", "-q", words])
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn exported(&self) -> Vec<Value> {
+        let output = self.start(&["sessions", "export", "-"]).wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The tool results of the newest session.
+    fn results(&self) -> Vec<String> {
+        let sessions = self.exported();
+        let started = |session: &Value| session["started_at"].as_f64().unwrap_or_default();
+        let parents = sessions.iter().filter(|session| session["source"] != "tool");
+        let newest = parents.max_by(|a, b| started(a).total_cmp(&started(b))).unwrap();
+        let messages = newest["messages"].as_array().unwrap();
+        let tools = messages.iter().filter(|message| message["role"] == "tool");
+        tools.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+/// Looks again and again, within bounds.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let mut looks = 0;
+    while !holds() {
+        looks += 1;
+        assert!(looks * LOOK.as_millis() < LONG.as_millis(), "it does not come to pass: {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+fn shown(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn pid_in(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')).map(|text| text.trim().to_owned())
+}
+
+fn lives(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[test]
+fn one_subagent_that_hangs_holds_up_no_other_and_an_interrupt_ends_all() {
+    let place = Place::new(
+        r#"
+replies:
+  - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {tasks: [{goal: alpha part}, {goal: beta part}, {goal: gamma part}]}}}
+  - {when: {user_contains: alpha}, text: alpha is done}
+  - {when: {user_contains: beta}, tool: {name: terminal, arguments: {command: "echo $$ > beta.pid; echo ready"}}}
+  - {when: {user_contains: beta}, text: beta is done}
+  - when: {user_contains: gamma}
+    events: [{wait: hanging}, {text: never}]
+"#,
+        &json!({}),
+    );
+    let child = place.say("begin");
+    place.server.wait_until_at_blocking("hanging", 1);
+    let says = |session: &Value, words: &str| {
+        let messages = session["messages"].as_array();
+        messages.is_some_and(|messages| messages.iter().any(|message| message["content"] == words))
+    };
+    until("the others finish", || {
+        let sessions = place.exported();
+        ["alpha is done", "beta is done"]
+            .iter()
+            .all(|words| sessions.iter().any(|session| says(session, words)))
+    });
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", shown(&output));
+    let results = place.results();
+    let told: Value = serde_json::from_str(&results[0]).unwrap_or_else(|_| panic!("{results:?}"));
+    let ends: Vec<&str> =
+        told["results"].as_array().unwrap().iter().map(|result| result["status"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["completed", "completed", "interrupted"], "{told:#}");
+    assert!(!lives(&pid_in(&place.file("beta.pid")).unwrap()));
+    let open: Vec<Value> = place
+        .exported()
+        .into_iter()
+        .filter(|session| session["source"] == "tool" && session["ended_at"].is_null())
+        .collect();
+    assert!(open.is_empty(), "sessions of subagents are closed: {open:#?}");
+}
+
+#[test]
+fn subagents_may_have_a_model_of_their_own() {
+    let script = r"
+replies:
+  - {when: {user_contains: begin, model: test-model}, tool: {name: delegate_task, arguments: {goal: alpha part}}}
+  - {when: {model: small-model}, text: small is done}
+  - {when: {model: test-model}, text: all is done}
+";
+    for delegation in [
+        json!({"model": "small-model"}),
+        json!({"model": "small-model", "base_url": "{server}", "api_key": "k"}),
+    ] {
+        let place = Place::new(script, &json!({"delegation": delegation}));
+        let output = place.say("begin").wait_with_output().unwrap();
+        assert!(shown(&output).contains("all is done"), "{delegation}: {}", shown(&output));
+        let results = place.results();
+        assert!(results[0].contains("small is done") && results[0].contains("small-model"), "{results:?}");
+    }
+    let place = Place::new(
+        "replies:\n  - {tool: {name: delegate_task, arguments: {goal: part}}}\n  - {text: told}\n",
+        &json!({"delegation": {"provider": "anthropic", "model": "m"}}),
+    );
+    let output = place.say("begin").wait_with_output().unwrap();
+    assert!(shown(&output).contains("told"), "{}", shown(&output));
+    let results = place.results();
+    assert!(results[0].contains("`delegation` in config.yaml"), "{results:?}");
+}
+
+#[test]
+fn a_killed_program_leaves_nothing_that_should_not_run_and_finds_the_rest_again() {
+    let started = |name: &str| {
+        format!(
+            "{{name: terminal, arguments: {{command: \"echo $$ > {name}.pid; exec sleep 1000\", background: true}}}}"
+        )
+    };
+    let script = format!(
+        r#"
+replies:
+  - tools: [{}, {}, {}]
+  - tool:
+      name: execute_code
+      arguments:
+        code: |
+          import os, subprocess
+          p = subprocess.Popen(["sleep", "1000"])
+          open("grandchild.pid", "w").write("%d\n" % p.pid)
+          open("script.pid", "w").write("%d\n" % os.getpid())
+          p.wait()
+  - {{tool: {{name: process, arguments: {{action: list}}}}}}
+  - {{text: listed}}
+"#,
+        started("a"),
+        started("b"),
+        started("c")
+    );
+    let place = Place::new(&script, &json!({}));
+    let mut child = place.say("begin");
+    until("everything runs", || {
+        ["a", "b", "c", "grandchild", "script"]
+            .iter()
+            .all(|name| pid_in(&place.file(&format!("{name}.pid"))).is_some())
+    });
+    let pid = |name: &str| pid_in(&place.file(&format!("{name}.pid"))).unwrap();
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    for name in ["script", "grandchild"] {
+        until(name, || !lives(&pid(name)));
+    }
+    // One of the three ends by itself meanwhile.
+    kill_process(Pid::from_raw(pid("b").parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    until("b ends", || !lives(&pid("b")));
+    let output = place.start(&["chat", "-Q", "-c", "-q", "what runs?"]).wait_with_output().unwrap();
+    assert!(shown(&output).contains("listed"), "{}", shown(&output));
+    let results = place.results();
+    let listed: Value = serde_json::from_str(results.last().unwrap()).unwrap();
+    let mut pids: Vec<String> = listed["processes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|process| process["status"] == "running")
+        .map(|process| process["pid"].to_string())
+        .collect();
+    pids.sort();
+    let mut expected = vec![pid("a"), pid("c")];
+    expected.sort();
+    let alive: Vec<String> =
+        ["a", "c"].into_iter().filter(|name| lives(&pid(name))).map(str::to_owned).collect();
+    for name in ["a", "c"] {
+        if let Some(pid) = Pid::from_raw(pid(name).parse().unwrap()) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    assert_eq!(pids, expected, "{listed:#}; alive: {alive:?}");
+}

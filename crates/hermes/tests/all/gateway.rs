@@ -1,0 +1,292 @@
+//! `hermes gateway`: the whole process, from outside.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use hermes_store::Store;
+use hermes_testkit::{ModelServer, Script, TempHome};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+const LONG: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(5);
+
+const SCRIPT: &str =
+    "replies: [{when: {user_contains: say hello}, repeat: forever, text: Hello wörld 日本}]\n";
+
+struct Place {
+    server: ModelServer,
+    home: TempHome,
+    port: u16,
+}
+
+struct Running<'a> {
+    child: Child,
+    place: &'a Place,
+}
+
+impl Place {
+    fn new(script: &str) -> Self {
+        let server = ModelServer::start_blocking(Script::from_yaml("gateway", script).unwrap()).unwrap();
+        let port = free_port();
+        let config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "peer-model"},
+        });
+        let env = format!(
+            "API_SERVER_ENABLED=1\nAPI_SERVER_HOST=127.0.0.1\nAPI_SERVER_PORT={port}\nAPI_SERVER_KEY={KEY}\n"
+        );
+        let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+        std::fs::create_dir(home.join("user")).unwrap();
+        Self { server, home, port }
+    }
+
+    fn hermes(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+        command
+            .args(arguments)
+            .current_dir(self.home.join("user"))
+            .env_clear()
+            .env("HERMES_HOME", self.home.path())
+            .env("HOME", self.home.join("user"))
+            .env("PATH", "/usr/bin:/bin")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a gateway and waits until it is healthy.
+    fn start(&self) -> Running<'_> {
+        let child =
+            self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let running = Running { child, place: self };
+        until("the gateway is healthy", || {
+            self.request("GET", "/health", "").is_some_and(|(status, _)| status == 200)
+        });
+        running
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    fn request(&self, method: &str, path: &str, body: &str) -> Option<(u16, Value)> {
+        let mut stream = self.send(method, path, body)?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let status = head.split_whitespace().nth(1)?.parse().ok()?;
+        Some((status, serde_json::from_str(body).unwrap_or_default()))
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> Option<TcpStream> {
+        let mut stream = TcpStream::connect(self.address()).ok()?;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).ok()?;
+        stream.write_all(body.as_bytes()).ok()?;
+        Some(stream)
+    }
+
+    fn say(&self, text: &str) -> (u16, String) {
+        let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
+        let (status, body) = self.request("POST", "/v1/chat/completions", &body).unwrap();
+        (status, body["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn output(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.hermes(arguments).output().unwrap();
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code().unwrap_or(-1), text)
+    }
+}
+
+impl Running<'_> {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn wait(mut self) -> i32 {
+        until("the gateway has ended", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = self.place;
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn until(what: &str, mut look: impl FnMut() -> bool) {
+    let mut left = LONG.as_millis() / LOOK.as_millis();
+    while !look() {
+        assert!(left > 0, "in vain: {what}");
+        left -= 1;
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[test]
+fn a_gateway_lives_as_a_deployment_expects() {
+    let place = Place::new(SCRIPT);
+    let running = place.start();
+    assert_eq!(place.say("say hello"), (200, "Hello wörld 日本".to_owned()));
+    let (code, text) = place.output(&["gateway", "status"]);
+    assert_eq!(code, 0);
+    assert!(
+        text.contains("✓ Gateway is running (PID: ") && text.contains("✓ api_server: connected"),
+        "{text}"
+    );
+    let (code, text) = place.output(&["gateway", "run"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("already running") && text.contains("hermes gateway run --replace"), "{text}");
+    let state: Value = serde_json::from_str(&place.home.read("gateway_state.json")).unwrap();
+    assert_eq!(state["gateway_state"], "running");
+    // Memory that is edited under the running gateway is what the next conversation reads.
+    std::fs::create_dir_all(place.home.join("memories")).unwrap();
+    std::fs::write(place.home.join("memories/USER.md"), "Prefers tea over coffee.").unwrap();
+    place.say("say hello once more");
+    let system = place.server.requests().last().unwrap().body_text().into_owned();
+    assert!(system.contains("Prefers tea over coffee."), "{system}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
+    assert!(!place.home.join("gateway.pid").exists());
+    let state: Value = serde_json::from_str(&place.home.read("gateway_state.json")).unwrap();
+    assert_eq!(state["gateway_state"], "stopped");
+    let log = place.home.read("logs/gateway.log");
+    assert!(log.contains("API server listening on http://127.0.0.1:") && !log.contains(KEY), "{log}");
+    let (code, _) = place.output(&["gateway", "status"]);
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn another_gateway_can_take_the_place_of_one() {
+    let place = Place::new(SCRIPT);
+    let first = place.start();
+    let child = place
+        .hermes(&["gateway", "run", "--replace"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let second = Running { child, place: &place };
+    assert_eq!(first.wait(), 0);
+    until("the second is healthy", || place.request("GET", "/health", "").is_some());
+    assert_eq!(place.say("say hello").0, 200);
+    let (code, text) = place.output(&["gateway", "stop"]);
+    assert_eq!((code, text.trim()), (0, "✓ Stopped 1 gateway process(es)"));
+    assert_eq!(second.wait(), 0);
+}
+
+#[test]
+fn a_server_for_everybody_needs_a_key() {
+    let place = Place::new(SCRIPT);
+    std::fs::write(
+        place.home.env_file(),
+        format!("API_SERVER_ENABLED=1\nAPI_SERVER_HOST=0.0.0.0\nAPI_SERVER_PORT={}\n", place.port),
+    )
+    .unwrap();
+    let (code, text) = place.output(&["gateway", "run"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("refuses to listen on 0.0.0.0 without a key"), "{text}");
+}
+
+#[test]
+fn draining_lets_the_running_turn_end_and_takes_no_new_one() {
+    let place = Place::new("replies: [{events: [{wait: gate}, {text: done}]}]\n");
+    let running = place.start();
+    let body = json!({"messages": [{"role": "user", "content": "work"}]}).to_string();
+    let mut stream = place.send("POST", "/v1/chat/completions", &body).unwrap();
+    place.server.wait_until_at_blocking("gate", 1);
+    assert_eq!(place.output(&["gateway", "drain"]).0, 0);
+    until("new turns are refused", || place.say("more").0 == 503);
+    place.server.open("gate");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.contains("200 OK") && text.contains("done"), "{text}");
+    assert_eq!(running.wait(), 0);
+}
+
+#[test]
+fn killed_in_the_middle_nothing_is_forgotten_and_nothing_runs_on() {
+    let place = Place::new(
+        "replies:\n  - tool: {name: terminal, arguments: {command: 'echo $$ > shell.pid; sleep 600'}}\n",
+    );
+    let mut running = place.start();
+    let body = json!({"messages": [{"role": "user", "content": "start something long"}]}).to_string();
+    let _stream = place.send("POST", "/v1/chat/completions", &body).unwrap();
+    let pid = place.home.join("user/shell.pid");
+    until("the command runs", || std::fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')));
+    let shell: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    running.signal(Signal::KILL);
+    running.child.wait().unwrap();
+    until("the command is gone too", || !Path::new(&format!("/proc/{shell}")).exists());
+    let store = Store::open(&place.home.state_db()).unwrap();
+    let turns = store.running_turns().wait().unwrap();
+    assert_eq!(turns.len(), 1);
+    let rows = store.transcript(&turns[0].session).wait().unwrap();
+    assert_eq!(rows[0].message.content.text(), "start something long");
+    store.close().wait().unwrap();
+    let again = place.start();
+    assert_eq!(place.request("GET", "/health/detailed", "").unwrap().0, 200);
+    again.signal(Signal::TERM);
+    assert_eq!(again.wait(), 0);
+}
+
+fn peers() -> PathBuf {
+    std::env::var_os("HERMES_PEERS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
+        PathBuf::from,
+    )
+}
+
+const PEER_SCRIPT: &str = include_str!("../peers/gateway.yaml");
+
+/// Runs an official client against a gateway, or says why not.
+fn client(program: &Path, installed: &Path, file: &str) {
+    if !installed.exists() {
+        assert!(std::env::var_os("CI").is_none(), "{} must be installed on CI", installed.display());
+        println!("skipped: {} is not installed", installed.display());
+        return;
+    }
+    let place = Place::new(PEER_SCRIPT);
+    std::fs::write(place.home.join("user/a.txt"), "hi\n").unwrap();
+    let _running = place.start();
+    let output = Command::new(program)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(file))
+        .arg(format!("http://127.0.0.1:{}/v1", place.port))
+        .arg(KEY)
+        .env("HERMES_PEERS", peers())
+        .env("NO_PROXY", "127.0.0.1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.trim_end().ends_with("all well"), "{said}");
+    let store = Store::open(&place.home.state_db()).unwrap();
+    until("the client that left has ended its turn", || store.running_turns().wait().unwrap().is_empty());
+}
+
+#[test]
+fn openai_python_is_served() {
+    let python = peers().join("openai-py/bin/python");
+    client(&python, &python, "openai_gateway.py");
+}
+
+#[test]
+fn openai_node_is_served() {
+    client(Path::new("node"), &peers().join("openai-js/node_modules/openai"), "openai_gateway.mjs");
+}
