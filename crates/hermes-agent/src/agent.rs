@@ -10,6 +10,7 @@ use hermes_types::{
     Timestamp, Tool, ToolSpec,
 };
 
+use crate::log::LaterLogs;
 use crate::prompt::PromptSource;
 
 /// Turns a point in time into a date where the user is.
@@ -112,12 +113,24 @@ pub struct Learning {
 }
 
 /// Where files beside the database go; absent is nowhere.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "logs may hold agents")]
 pub struct Folders {
     /// Whole results whose short form is in the conversation.
     pub results: Option<PathBuf>,
-    /// Session logs for other programs.
-    pub logs: Option<PathBuf>,
+    pub logs: Logs,
+}
+
+/// Session logs for other programs.
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "it may hold agents, and they hold ports")]
+pub enum Logs {
+    #[default]
+    None,
+    /// At the end of each turn.
+    Now(PathBuf),
+    /// Beside the turns, by whoever holds the other end.
+    Later(Arc<LaterLogs>),
 }
 
 impl Agent {

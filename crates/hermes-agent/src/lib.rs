@@ -27,11 +27,12 @@ mod subagent;
 mod title;
 mod turn;
 
-pub use agent::{Agent, Asking, Calendar, Compression, CompressionMode, Folders, Learning, Limits};
+pub use agent::{Agent, Asking, Calendar, Compression, CompressionMode, Folders, Learning, Limits, Logs};
 pub use chat::{Chat, Interrupt};
 pub use compress::Compressed;
 pub use conversation::{Conversation, CutOff, TakenUp};
 pub use error::Error;
+pub use log::LaterLogs;
 pub use gauge::{message_tokens, tool_tokens};
 pub use prompt::{Enforcement, Files, HintChange, PromptSource, SessionIdLine, join as join_layers};
 pub use result::TurnResult;

@@ -2,14 +2,16 @@
 //!
 //! The database is the truth; this is a copy. Invariant: a file that holds more messages than we have is not replaced.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use hermes_types::{CivilTime, Message};
+use hermes_types::{CivilTime, Message, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Logs};
 use crate::conversation::Conversation;
 
 #[derive(Serialize)]
@@ -32,11 +34,72 @@ struct Existing {
     messages: Vec<Box<RawValue>>,
 }
 
+/// Logs that are written beside the turns: a turn only says which session changed, and many turns of one session are one
+/// file. What is not written when the process dies is written with the session's next turn.
+#[derive(Default)]
+#[expect(missing_debug_implementations, reason = "it holds agents, and they hold ports")]
+pub struct LaterLogs {
+    changed: Mutex<HashMap<SessionId, Agent>>,
+}
+
+impl LaterLogs {
+    fn note(&self, agent: &Agent, session: &SessionId) {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.insert(session.clone(), agent.clone());
+    }
+
+    /// Writes at most so many. Says whether any are left.
+    pub async fn write(&self, folder: &Path, most: usize) -> bool {
+        let (taken, left) = {
+            let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+            let some: Vec<SessionId> = changed.keys().take(most).cloned().collect();
+            let taken: Vec<(SessionId, Agent)> =
+                some.into_iter().filter_map(|id| changed.remove(&id).map(|agent| (id, agent))).collect();
+            (taken, !changed.is_empty())
+        };
+        for (session, agent) in taken {
+            if let Err(error) = agent.write_stored_log(&session, folder).await {
+                tracing::warn!(%error, %session, "the session log was not written");
+            }
+        }
+        left
+    }
+}
+
 impl Agent {
     pub(crate) fn write_log(&self, conversation: &Conversation) {
-        let Some(folder) = &self.folders.logs else { return };
-        let path = folder.join(format!("session_{}.json", conversation.session));
-        if holds_more(&path, conversation.messages.len()) {
+        match &self.folders.logs {
+            Logs::None => {}
+            Logs::Later(later) => later.note(self, &conversation.session),
+            Logs::Now(folder) => self.write_one(
+                folder,
+                &conversation.session,
+                conversation.system.as_deref().unwrap_or_default(),
+                conversation.started_at,
+                &conversation.messages,
+            ),
+        }
+    }
+
+    /// The log of a session as the database has it.
+    async fn write_stored_log(&self, session: &SessionId, folder: &Path) -> Result<(), hermes_store::Error> {
+        let Some(row) = self.store.session(session).await? else { return Ok(()) };
+        let stored = self.store.transcript(session).await?;
+        let messages: Vec<Message> = stored.into_iter().map(|row| row.message).collect();
+        self.write_one(folder, session, row.system_prompt.as_deref().unwrap_or_default(), row.started_at, &messages);
+        Ok(())
+    }
+
+    fn write_one(
+        &self,
+        folder: &Path,
+        session: &SessionId,
+        system_prompt: &str,
+        started_at: Timestamp,
+        messages: &[Message],
+    ) {
+        let path = folder.join(format!("session_{session}.json"));
+        if holds_more(&path, messages.len()) {
             return;
         }
         let tools = self
@@ -45,16 +108,16 @@ impl Agent {
             .map(|tool| serde_json::json!({"type": "function", "function": tool.spec()}))
             .collect();
         let log = Log {
-            session_id: conversation.session.as_str(),
+            session_id: session.as_str(),
             model: &self.model_name,
             base_url: &self.base_url,
             platform: &self.prompt.platform,
-            session_start: date(self, conversation.started_at),
+            session_start: date(self, started_at),
             last_updated: date(self, self.clock.now()),
-            system_prompt: conversation.system.as_deref().unwrap_or_default(),
+            system_prompt,
             tools,
-            message_count: conversation.messages.len(),
-            messages: &conversation.messages,
+            message_count: messages.len(),
+            messages,
         };
         let written = serde_json::to_vec_pretty(&log)
             .map_err(|error| error.to_string())

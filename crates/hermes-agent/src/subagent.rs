@@ -109,7 +109,7 @@ impl Spawner<'_> {
         agent.limits.time = self.deadline.remaining(&*agent.clock);
         agent.learning = Learning::default();
         agent.external_memory = None;
-        agent.folders.logs = None;
+        agent.folders.logs = crate::Logs::None;
         agent.prompt.files = Files::Skip;
         agent.prompt.memory = None;
         agent.prompt.user_profile = None;

@@ -49,7 +49,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn unreadable(path: &Path, source: io::Error) -> Self {
+    pub fn unreadable(path: &Path, source: io::Error) -> Self {
         let remedy = match source.kind() {
             io::ErrorKind::PermissionDenied => "Check the owner and mode of the file and its folder.",
             io::ErrorKind::IsADirectory => "A folder stands where the file should be; move it away.",

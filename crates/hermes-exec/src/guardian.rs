@@ -9,16 +9,20 @@ use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Reads `+ GROUP` and `- GROUP`, and at the end of its input kills what is left.
-const SCRIPT: &str = r#"trap '' HUP INT TERM QUIT
-live=
-while read -r sign group; do
-    left=
-    for one in $live; do [ "$one" = "$group" ] || left="$left $one"; done
-    live=$left
-    [ "$sign" = + ] && live="$live $group"
-done
-for one in $live; do kill -9 "-$one"; done 2>/dev/null"#;
+/// Reads `+ GROUP` and `- GROUP`, and at the end of its input kills what is left. The shell that starts it ends at once, so
+/// that it is no child of ours that somebody would have to wait for.
+const SCRIPT: &str = r#"exec 3<&0
+{
+    trap '' HUP INT TERM QUIT
+    live=
+    while read -r sign group <&3; do
+        left=
+        for one in $live; do [ "$one" = "$group" ] || left="$left $one"; done
+        live=$left
+        [ "$sign" = + ] && live="$live $group"
+    done
+    for one in $live; do kill -9 "-$one"; done 2>/dev/null
+} &"#;
 
 static PIPE: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
 
@@ -53,11 +57,12 @@ fn start() -> Option<ChildStdin> {
         .stderr(Stdio::null())
         // A group of its own: what ends ours must not end it first.
         .process_group(0);
-    match command.spawn() {
-        Ok(mut child) => child.stdin.take(),
-        Err(error) => {
-            tracing::warn!(%error, "no guardian of child processes could be started");
-            None
-        }
-    }
+    let started = command.spawn().and_then(|mut child| {
+        let pipe = child.stdin.take();
+        child.wait().map(|_| pipe)
+    });
+    started.unwrap_or_else(|error| {
+        tracing::warn!(%error, "no guardian of child processes could be started");
+        None
+    })
 }

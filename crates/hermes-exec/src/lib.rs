@@ -31,6 +31,7 @@ mod ssh;
 mod stream;
 mod survivor;
 mod variables;
+mod worker;
 
 pub use background::{Background, InputError, Screen};
 pub use capture::Bounds;
@@ -56,3 +57,4 @@ pub use singularity::{
 pub use ssh::{Ssh, SshHost, SshOptions};
 pub use survivor::Survivor;
 pub use variables::Variables;
+pub use worker::Worker;

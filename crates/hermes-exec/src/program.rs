@@ -13,6 +13,7 @@ use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
 use crate::run::{Ending, Ran, Watch, run};
 use crate::variables::Variables;
+use crate::worker::Worker;
 
 /// Starts programs with these variables.
 #[derive(Debug, Clone)]
@@ -67,25 +68,8 @@ impl Programs {
         program: Program<'_>,
         cancel: &Cancel,
     ) -> Result<(String, ProgramEnd), RunError> {
-        let Program { name, arguments, directory, limit, complaints } = program;
-        let found =
-            self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
-        // A shell only to send the complaints away; the arguments pass through it untouched.
-        let script = match complaints {
-            Complaints::Keep => r#"exec "$0" "$@""#,
-            Complaints::Drop => r#"exec "$0" "$@" 2>/dev/null"#,
-        };
-        let mut all: Vec<OsString> = vec!["-c".into(), script.into(), found.into_os_string()];
-        all.extend(arguments);
-        let launch = Launch {
-            program: PathBuf::from("/bin/sh"),
-            arguments: all,
-            variables: self.variables.pairs(),
-            directory: directory.to_owned(),
-            lifetime: Lifetime::Bound,
-            wiring: Wiring::Output,
-            fence: None,
-        };
+        let limit = program.limit;
+        let launch = self.launch(program, Wiring::Output)?;
         let watch = Watch { limit, clock: &*self.clock, cancel, bounds: Bounds::default() };
         let ran = run(launch, None, watch).await;
         let Ran { output, ending } = ran.map_err(|error| RunError::Unavailable(error.to_string()))?;
@@ -95,5 +79,34 @@ impl Programs {
             Ending::Interrupted => ProgramEnd::Cancelled,
         };
         Ok((output.text(), end))
+    }
+
+    /// Starts one that stays and is spoken to.
+    pub async fn worker(&self, program: Program<'_>) -> Result<Worker, RunError> {
+        let launch = self.launch(program, Wiring::Both)?;
+        let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
+        Ok(Worker::new(running))
+    }
+
+    fn launch(&self, program: Program<'_>, wiring: Wiring) -> Result<Launch, RunError> {
+        let Program { name, arguments, directory, complaints, .. } = program;
+        let found =
+            self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
+        // A shell only to send the complaints away; the arguments pass through it untouched.
+        let script = match complaints {
+            Complaints::Keep => r#"exec "$0" "$@""#,
+            Complaints::Drop => r#"exec "$0" "$@" 2>/dev/null"#,
+        };
+        let mut all: Vec<OsString> = vec!["-c".into(), script.into(), found.into_os_string()];
+        all.extend(arguments);
+        Ok(Launch {
+            program: PathBuf::from("/bin/sh"),
+            arguments: all,
+            variables: self.variables.pairs(),
+            directory: directory.to_owned(),
+            lifetime: Lifetime::Bound,
+            wiring,
+            fence: None,
+        })
     }
 }

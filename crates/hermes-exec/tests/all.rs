@@ -11,6 +11,7 @@ mod all {
     mod ending;
     mod escape;
     mod files;
+    mod guardian;
     mod http;
     mod modal;
     mod output;

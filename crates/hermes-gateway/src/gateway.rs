@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hermes_agent::Calendar;
 use hermes_store::{Error, Store};
 use hermes_task::Tasks;
-use hermes_types::{Cancel, Channel, Clock, HolderId};
+use hermes_types::{Cancel, Channel, Clock, HolderId, Piece, Reply};
 
 use crate::deliver::Delivery;
 use crate::desk::Desk;
@@ -108,6 +108,34 @@ impl Gateway {
     /// Disconnects a platform; what is queued for it waits.
     pub fn disconnect(&self, platform: &str) {
         self.delivery.disconnect(platform);
+    }
+
+    /// Queues something for a chat of a platform.
+    pub async fn enqueue(&self, reply: Reply) -> Result<(), Error> {
+        let platform = reply.platform.clone();
+        let conversation = format!("{platform}:{}", reply.place.chat_id);
+        self.store.enqueue(&conversation, reply, self.clock.now()).await?;
+        self.delivery.wake(&platform);
+        Ok(())
+    }
+
+    /// Says something in the chat of a conversation. One that is in no chat hears nothing.
+    pub async fn tell_conversation(&self, key: &str, text: String, idempotency_key: String) {
+        let origin = match self.index.find(key).await {
+            Ok(entry) => entry.and_then(|entry| entry.origin),
+            Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
+        };
+        let Some(origin) = origin else { return };
+        let reply = Reply {
+            platform: origin.platform.clone(),
+            place: origin.place(),
+            pieces: vec![Piece::Text { text }],
+            reply_to: None,
+            choices: Vec::new(),
+            draft: None,
+            idempotency_key,
+        };
+        self.say(key, reply).await;
     }
 
     /// Platforms that are connected.

@@ -6,6 +6,7 @@
 //! at all; a conversation in which nothing happens costs no memory.
 
 pub mod authorise;
+pub mod cron;
 mod deliver;
 mod desk;
 mod gateway;

@@ -62,6 +62,12 @@ pub trait Services: Send + Sync {
         Box::pin(std::future::ready(Err("commands cannot be run here".to_owned())))
     }
 
+    /// Runs a program, without a shell, and gives its output.
+    fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
+        let _ = argv;
+        Box::pin(std::future::ready(Err("programs cannot be run here".to_owned())))
+    }
+
     /// What a file that came with a message says: a transcript, a description.
     fn perceive<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
         let _ = file;

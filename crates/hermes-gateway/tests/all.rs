@@ -5,7 +5,10 @@ mod all {
     pub(crate) mod support;
 
     mod chat;
+    mod cron;
+    mod cron_year;
     mod delivery;
+    mod kill;
     mod pairing;
     mod recover;
 }

@@ -1,15 +1,16 @@
 //! Cron expressions: five fields, a sixth for seconds and a seventh for years, both last.
 //!
-//! The engine does the calendar; here the dialect is brought into its words. Invariant: what a person fixed to times of
-//! day (`30 1 * * *`, `0 9,17 * * *`) runs once at each of them on every day, also on the days the clocks change; what
-//! they left open (`*/30 * * * *`) follows the clock through both passes of a repeated hour.
+//! The engine does the calendar, on wall clocks that never change; what a change of clocks means is decided here.
+//! Invariant: what a person fixed to times of day (`30 1 * * *`, `0 9,17 * * *`) runs once at each of them on every day,
+//! at the end of the gap where the time does not exist; what they left open (`*/30 * * * *`) follows the clock through
+//! both passes of a repeated hour and over a gap.
 
-use chrono::{DateTime, Local, TimeZone};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use croner::{Cron, CronError};
 use hermes_types::Timestamp;
 
-use crate::zone::{Zone, timestamp, utc};
+use crate::zone::{Readings, Zone, timestamp};
 
 /// Lowest and highest value of each field, in the order people write them.
 const BOUNDS: [(u32, u32); 7] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6), (0, 59), (1, 5000)];
@@ -18,12 +19,17 @@ const WEEKDAY: usize = 4;
 const MOST_TIMES: usize = 64;
 /// Longer texts are no schedules.
 const LONGEST: usize = 500;
+/// No clock was ever put back further in one step.
+const LONGEST_REPEAT: i64 = 26 * 3600;
+/// Wall times looked at for one instant: every second of the longest repeat, and some.
+const MOST_LOOKS: usize = 100_000;
 
 /// An expression that can be searched.
 #[derive(Debug, Clone)]
-pub(crate) struct Expression {
-    /// One per fixed time of day, or a single one.
-    patterns: Vec<Cron>,
+pub(crate) enum Expression {
+    /// One pattern for each time of day.
+    Fixed(Vec<Cron>),
+    Open(Cron),
 }
 
 impl Expression {
@@ -41,36 +47,72 @@ impl Expression {
         // The whole of it must be right before it is taken apart.
         let whole = pattern(&fields, None)?;
         let times = fixed_times(&fields);
-        if times.len() < 2 || times.len() > MOST_TIMES {
-            return Ok(Self { patterns: vec![whole] });
+        if times.is_empty() || times.len() > MOST_TIMES {
+            return Ok(Self::Open(whole));
         }
-        let patterns = times.iter().map(|time| pattern(&fields, Some(*time))).collect::<Result<_, _>>()?;
-        Ok(Self { patterns })
+        Ok(Self::Fixed(times.iter().map(|time| pattern(&fields, Some(*time))).collect::<Result<_, _>>()?))
     }
 
     /// The first match after an instant. Nothing, when there is none in any year.
     pub(crate) fn next(&self, after: Timestamp, zone: Zone) -> Option<Timestamp> {
-        match zone {
-            Zone::Named(zone) => self.next_in(&utc(after).with_timezone(&zone)),
-            Zone::Machine => self.next_in(&utc(after).with_timezone(&Local)),
+        match self {
+            Self::Fixed(patterns) => {
+                let found = patterns.iter().filter_map(|pattern| next_fixed(pattern, after, zone));
+                found.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))
+            }
+            Self::Open(pattern) => next_open(pattern, after, zone),
         }
     }
+}
 
-    fn next_in<Z: TimeZone>(&self, after: &DateTime<Z>) -> Option<Timestamp> {
-        let found = self.patterns.iter().filter_map(|pattern| {
-            let mut from = after.clone();
-            // The engine counts whole seconds; near a change of clocks it may answer with the base itself.
-            for _ in 0..3 {
-                let next = pattern.find_next_occurrence(&from, false).ok()?;
-                if next > *after {
-                    return Some(timestamp(&next));
-                }
-                from = next;
-            }
-            None
-        });
-        found.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))
+/// The first wall time after another that matches.
+fn next_wall(pattern: &Cron, after: NaiveDateTime) -> Option<NaiveDateTime> {
+    let found: DateTime<Utc> = pattern.find_next_occurrence(&after.and_utc(), false).ok()?;
+    Some(found.naive_utc()).filter(|found| *found > after)
+}
+
+fn walls(pattern: &Cron, after: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
+    std::iter::successors(next_wall(pattern, after), |wall| next_wall(pattern, *wall)).take(MOST_LOOKS)
+}
+
+/// A time of day comes once on every day it is meant for, whatever the clocks do.
+fn next_fixed(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
+    let instants = walls(pattern, zone.local(after).naive_local()).filter_map(|wall| match zone.readings(wall) {
+        Readings::Once(at) | Readings::Twice(at, _) => Some(at),
+        Readings::Never => zone.instant(wall).map(|at| timestamp(&at)),
+    });
+    instants.into_iter().find(|at| at.seconds() > after.seconds())
+}
+
+/// Every instant at which the wall clock shows a time that matches.
+fn next_open(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
+    let mut best: Option<Timestamp> = None;
+    for wall in walls(pattern, before_repeat(after, zone)) {
+        let (first, second) = match zone.readings(wall) {
+            Readings::Never => continue,
+            Readings::Once(at) => (at, at),
+            Readings::Twice(first, second) => (first, second),
+        };
+        // Later wall times are first shown later still.
+        if best.is_some_and(|best| first.seconds() >= best.seconds()) {
+            break;
+        }
+        let next = [first, second].into_iter().find(|at| at.seconds() > after.seconds());
+        best = match (best, next) {
+            (Some(best), Some(next)) if best.seconds() <= next.seconds() => Some(best),
+            (best, next) => next.or(best),
+        };
     }
+    best
+}
+
+/// Where to begin: at what the clock shows, or earlier by what it will soon be put back.
+fn before_repeat(after: Timestamp, zone: Zone) -> NaiveDateTime {
+    #[expect(clippy::cast_precision_loss, reason = "a day in seconds")]
+    let soon = zone.local(Timestamp(after.seconds() + LONGEST_REPEAT as f64));
+    let now = zone.local(after);
+    let back = i64::from(now.offset().local_minus_utc() - soon.offset().local_minus_utc()).max(0);
+    now.naive_local().checked_sub_signed(TimeDelta::seconds(back)).unwrap_or_else(|| now.naive_local())
 }
 
 /// The engine's pattern, with one time of day instead of all of them where it is given.
@@ -88,12 +130,7 @@ fn pattern(fields: &[String], time: Option<(u32, u32)>) -> Result<Cron, String> 
         .year(if year.is_some() { Year::Required } else { Year::Disallowed })
         .build();
     let all: Vec<String> = seconds.into_iter().chain(fields).chain(year).collect();
-    parser.parse(&all.join(" ")).map_err(|error| reason(&error))
-}
-
-fn reason(error: &CronError) -> String {
-    let text = error.to_string();
-    text.strip_prefix("CronPattern cannot be an empty string.").map_or(text.clone(), |_| "it is empty".to_owned())
+    parser.parse(&all.join(" ")).map_err(|error| error.to_string())
 }
 
 /// A field in the engine's words: reversed ranges go around the end, `N/S` goes up to the end.
@@ -117,9 +154,10 @@ fn rewrite_part(part: &str, at: usize, (lowest, highest): (u32, u32)) -> Result<
         return Err(format!("the step in '{part}' is 0"));
     }
     let Some((from, to)) = range.split_once('-') else {
-        return match step {
-            Some(step) if range != "*" => Ok(format!("{}-{highest}/{step}", number(range)?)),
-            _ => Ok(part.to_owned()),
+        return match (range, step) {
+            ("*", _) => Ok(part.to_owned()),
+            (first, Some(step)) => Ok(format!("{}-{highest}/{step}", number(first)?)),
+            (only, None) => Ok(number(only)?.to_string()),
         };
     };
     let (mut from, to) = (number(from)?, number(to)?);

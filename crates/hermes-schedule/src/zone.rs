@@ -49,6 +49,14 @@ impl Zone {
         }
     }
 
+    /// The instants at which the wall clock shows this.
+    pub(crate) fn readings(self, wall: NaiveDateTime) -> Readings {
+        match self {
+            Self::Named(zone) => readings(&zone, wall),
+            Self::Machine => readings(&Local, wall),
+        }
+    }
+
     /// An instant as it is written into files: the wall clock with its offset.
     pub fn iso(self, at: Timestamp) -> String {
         iso(&self.local(at))
@@ -57,6 +65,24 @@ impl Zone {
     /// `2026-03-05 09:15`.
     pub fn minute(self, at: Timestamp) -> String {
         self.local(at).format("%Y-%m-%d %H:%M").to_string()
+    }
+}
+
+/// How often a wall clock shows a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Readings {
+    /// The clock was put forward over it.
+    Never,
+    Once(Timestamp),
+    /// The clock was put back over it.
+    Twice(Timestamp, Timestamp),
+}
+
+fn readings<Z: TimeZone>(zone: &Z, wall: NaiveDateTime) -> Readings {
+    match zone.from_local_datetime(&wall) {
+        MappedLocalTime::None => Readings::Never,
+        MappedLocalTime::Single(at) => Readings::Once(timestamp(&at)),
+        MappedLocalTime::Ambiguous(first, second) => Readings::Twice(timestamp(&first), timestamp(&second)),
     }
 }
 

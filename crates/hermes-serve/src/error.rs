@@ -15,9 +15,14 @@ pub enum StartError {
     )]
     NoKey { host: String },
     #[error(
-        "the API server cannot listen on {address}: {reason}. Another program may be using the port; API_SERVER_PORT chooses another"
+        "cannot listen on {address}: {reason}. Another program may be using the port; API_SERVER_PORT or WEBHOOK_PORT chooses another"
     )]
     Address { address: String, reason: String },
+    #[error(
+        "the webhook route `{route}` has no secret: give it one in config.yaml, or set WEBHOOK_SECRET; INSECURE_NO_AUTH \
+         checks nothing and is for 127.0.0.1 only"
+    )]
+    OpenRoute { route: String },
     #[error(transparent)]
     Store(#[from] hermes_store::Error),
 }

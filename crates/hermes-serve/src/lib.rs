@@ -1,4 +1,4 @@
-//! The OpenAI-compatible server: chat completions, responses, runs, models, health.
+//! The OpenAI-compatible server: chat completions, responses, runs, models, health; and webhooks in.
 //!
 //! Translates between HTTP and turns; decides nothing a turn decides. Invariants: every route but health needs the key;
 //! every body that cannot be used is a 400 that names the field; a client that leaves ends its turn; beyond a bound of
@@ -11,14 +11,17 @@ mod field;
 mod guard;
 mod health;
 mod idempotency;
+mod jobs;
 mod respond;
 mod run;
 mod runs;
 mod server;
 mod settings;
 mod sse;
+mod webhook;
 
 pub use app::App;
 pub use error::StartError;
 pub use server::{Listening, start};
 pub use settings::ServerSettings;
+pub use webhook::{Route, Subscriptions, WebhookChannel, WebhookSettings, is_name, sign, start_webhooks};

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use hermes_task::Tasks;
-use hermes_types::Cancel;
+use hermes_types::{Cancel, Clock};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::app::App;
 use crate::error::{ApiError, StartError};
 use crate::guard::guard;
-use crate::{chat, health, respond, runs};
+use crate::{chat, health, jobs, respond, runs};
 
 /// Connections held open at once; more wait to be accepted.
 const CONNECTIONS: usize = 8192;
@@ -34,12 +34,17 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Takes no more requests, lets what is under way end for a moment, and is gone.
+    /// Ends the turns of the API, then the connections.
     pub async fn stop(self, app: &App) {
         app.tasks.shut_down().await;
+        self.close(&*app.gateway.clock).await;
+    }
+
+    /// Takes no more requests, lets what is under way end for a moment, and is gone.
+    pub async fn close(self, clock: &dyn Clock) {
         tokio::select! {
             () = self.tasks.shut_down() => {}
-            () = app.gateway.clock.sleep(GRACE) => {}
+            () = clock.sleep(GRACE) => {}
         }
     }
 }
@@ -47,13 +52,19 @@ impl Listening {
 /// Listens and serves until it is stopped.
 pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
     let address = format!("{}:{}", app.settings.host, app.settings.port);
+    let listening = listen(&address, router(app), cancel).await?;
+    tracing::info!("API server listening on http://{}", listening.address);
+    Ok(listening)
+}
+
+/// Takes connections for these routes.
+pub(crate) async fn listen(address: &str, router: Router, cancel: &Cancel) -> Result<Listening, StartError> {
     let refused =
-        |error: std::io::Error| StartError::Address { address: address.clone(), reason: error.to_string() };
-    let listener = TcpListener::bind(&address).await.map_err(refused)?;
+        |error: std::io::Error| StartError::Address { address: address.to_owned(), reason: error.to_string() };
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
     let local = listener.local_addr().map_err(refused)?;
-    tracing::info!("API server listening on http://{local}");
     let tasks = Arc::new(Tasks::new(cancel));
-    let (router, connections) = (router(app), tasks.clone());
+    let connections = tasks.clone();
     drop(tasks.spawn("accepting", async move { accept(listener, router, &connections).await }));
     Ok(Listening { address: local, tasks })
 }
@@ -108,6 +119,11 @@ fn router(app: App) -> Router {
         .route("/v1/runs/{id}/events", get(runs::events))
         .route("/v1/runs/{id}/approval", post(runs::approve))
         .route("/v1/runs/{id}/stop", post(runs::stop))
+        .route("/api/jobs", get(jobs::list).post(jobs::create))
+        .route("/api/jobs/{id}", get(jobs::find).patch(jobs::change).delete(jobs::remove))
+        .route("/api/jobs/{id}/pause", post(jobs::pause))
+        .route("/api/jobs/{id}/resume", post(jobs::resume))
+        .route("/api/jobs/{id}/run", post(jobs::run))
         .fallback(|| async { ApiError::not_found("There is nothing at this path") })
         .method_not_allowed_fallback(|| async {
             ApiError::new(

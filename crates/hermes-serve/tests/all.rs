@@ -6,6 +6,8 @@ mod all {
 
     mod chat;
     mod hostile;
+    mod jobs;
     mod respond;
     mod runs;
+    mod webhook;
 }

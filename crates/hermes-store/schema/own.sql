@@ -87,6 +87,27 @@ CREATE TABLE IF NOT EXISTS hx_outbox (
 );
 CREATE INDEX IF NOT EXISTS hx_outbox_open ON hx_outbox(not_before, id) WHERE state IN ('waiting', 'sending');
 
+-- One row per instant at which a scheduled job was due, whatever became of it.
+CREATE TABLE IF NOT EXISTS hx_job_runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job TEXT NOT NULL,
+    due_at REAL NOT NULL,
+    state TEXT NOT NULL,
+    holder TEXT,
+    attempts INTEGER NOT NULL DEFAULT 1,
+    claimed_at REAL NOT NULL,
+    started_at REAL,
+    ended_at REAL,
+    error TEXT,
+    -- Whether the user knows of it, as far as there is something to tell.
+    told INTEGER NOT NULL DEFAULT 0,
+    -- Whether the list of jobs knows of it.
+    recorded INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (job, due_at)
+);
+CREATE INDEX IF NOT EXISTS hx_job_runs_open ON hx_job_runs(id) WHERE state IN ('claimed', 'running');
+CREATE INDEX IF NOT EXISTS hx_job_runs_loose ON hx_job_runs(id) WHERE told = 0 OR recorded = 0;
+
 -- One holder per conversation, whichever process it lives in.
 CREATE TABLE IF NOT EXISTS hx_leases (
     conversation TEXT PRIMARY KEY,

@@ -8,6 +8,7 @@ mod all {
     mod damage;
     mod durable;
     mod generations;
+    mod job_runs;
     mod messages;
     mod processes;
     mod search;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use hermes_testkit::{ModelServer, RealClock, RecordedRequest, Script};
+use hermes_testkit::{Load, ModelServer, RealClock, RecordedRequest, Script, percentile};
 
 /// Tools that the tests stand on, for use by hand.
 #[derive(Debug, Parser)]
@@ -40,6 +40,26 @@ enum Command {
         #[arg(long)]
         quiet: bool,
     },
+    /// Be many clients of a Hermes API server, and print how it does.
+    Load {
+        /// Where it listens, as 127.0.0.1:8642.
+        address: std::net::SocketAddr,
+        #[arg(long, default_value = "")]
+        key: String,
+        /// Clients at once; several runs when several are given.
+        #[arg(long, value_delimiter = ',', default_value = "1,8,32,128")]
+        clients: Vec<usize>,
+        /// Turns of each run.
+        #[arg(long, default_value_t = 2000)]
+        turns: usize,
+        #[arg(long, default_value_t = 1000)]
+        conversations: usize,
+        #[arg(long)]
+        stream: bool,
+        /// The server's process, to print its memory.
+        #[arg(long)]
+        pid: Option<u32>,
+    },
     /// Read a script and say whether it is well-formed.
     Check {
         /// The scripts to read.
@@ -51,6 +71,10 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve { script, port, echo, quiet } => serve(script, port, echo, quiet),
+        Command::Load { address, key, clients, turns, conversations, stream, pid } => {
+            let load = Load { address, key, clients: 0, turns, conversations, stream };
+            put_load(&load, &clients, pid)
+        }
         Command::Check { scripts } => check(&scripts),
     };
     match result {
@@ -60,6 +84,35 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn put_load(load: &Load, clients: &[usize], pid: Option<u32>) -> Result<(), hermes_testkit::Error> {
+    let io = |source| hermes_testkit::Error::Io { doing: "start a runtime".into(), source };
+    let runtime = tokio::runtime::Runtime::new().map_err(io)?;
+    let memory = || pid.and_then(resident).map(|kb| format!("{}.{} MB", kb / 1024, kb % 1024 * 10 / 1024)).unwrap_or_default();
+    println!("before: {}", memory());
+    println!("clients  turns/s      p50      p99  first p50  failed  memory");
+    for count in clients {
+        let load = Load { clients: *count, ..load.clone() };
+        let done = runtime.block_on(load.run());
+        let ms = |at: usize| percentile(&done.times, at).as_secs_f64() * 1e3;
+        let first = percentile(&done.first_bytes, 50).as_secs_f64() * 1e3;
+        println!(
+            "{count:>7} {:>8.0} {:>6.1}ms {:>6.1}ms {first:>8.1}ms {:>7}  {}",
+            done.per_second(),
+            ms(50),
+            ms(99),
+            done.failed,
+            memory()
+        );
+    }
+    Ok(())
+}
+
+/// What a process holds in memory, in kB.
+fn resident(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok())
 }
 
 fn check(paths: &[PathBuf]) -> Result<(), hermes_testkit::Error> {

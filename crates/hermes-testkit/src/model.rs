@@ -128,3 +128,28 @@ impl Tool for Risky {
         })
     }
 }
+
+/// A tool that does nothing and says so.
+#[derive(Debug)]
+pub struct Plain(ToolSpec);
+
+impl Plain {
+    #[expect(clippy::new_without_default, reason = "a tool is made on purpose")]
+    pub fn new() -> Self {
+        Self(ToolSpec {
+            name: "plain".into(),
+            description: "does nothing".into(),
+            parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
+        })
+    }
+}
+
+impl Tool for Plain {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn run<'a>(&'a self, _: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(std::future::ready(Outcome::done("nothing was done")))
+    }
+}

@@ -8,6 +8,7 @@ mod argument;
 mod checkpoint;
 mod clarify;
 mod code;
+mod cronjob;
 mod delegate;
 mod file;
 mod folders;
@@ -29,6 +30,7 @@ pub use checkpoint::{
 };
 pub use clarify::Clarify;
 pub use code::{CodeMode, CodeOptions, ExecuteCode, ToolChoice};
+pub use cronjob::CronJob;
 pub use delegate::Delegate;
 pub use file::{FileGuard, FileOptions, FileState, Files, Gutter, Lint, Linter, Secrets};
 pub use folders::Folders;

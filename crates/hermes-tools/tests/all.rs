@@ -8,6 +8,7 @@ mod all {
     mod checkpoint;
     mod clarify;
     mod code;
+    mod cronjob;
     mod delegate;
     mod elsewhere;
     mod endurance;

@@ -73,6 +73,8 @@ row_ids! {
     InboxId;
     /// A reply on its way out.
     OutboxId;
+    /// An instant at which a scheduled job was due.
+    JobRunId;
 }
 
 /// Which surface a new session id is for: the length of its tail differs.

@@ -30,7 +30,7 @@ pub use envelope::{
 };
 pub use event::{Answer, Approval, Event, NoticeKind, Question};
 pub use id::{
-    CallId, HolderId, InboxId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId, random_hex,
+    CallId, HolderId, InboxId, JobRunId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId, random_hex,
 };
 pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};

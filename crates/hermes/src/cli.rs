@@ -60,6 +60,16 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: PairingCommand,
     },
+    /// Take events of other services
+    Webhook {
+        #[command(subcommand)]
+        command: WebhookCommand,
+    },
+    /// Jobs that run by themselves
+    Cron {
+        #[command(subcommand)]
+        command: Option<CronCommand>,
+    },
     /// Check, copy and repair the database
     Db {
         #[command(subcommand)]
@@ -293,6 +303,132 @@ pub(crate) enum PairingCommand {
     Revoke { platform: String, user_id: String },
     /// Forget everybody who waits
     ClearPending,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WebhookCommand {
+    /// Add a route
+    #[command(visible_alias = "add")]
+    Subscribe {
+        name: String,
+        /// What the agent is told; {a.b} stands for a value of the event
+        #[arg(long)]
+        prompt: Option<String>,
+        /// Events to take, separated by commas; without it, all
+        #[arg(long)]
+        events: Option<String>,
+        #[arg(long)]
+        description: Option<String>,
+        /// Skills to follow, separated by commas
+        #[arg(long)]
+        skills: Option<String>,
+        /// Where the answer goes: log, github_comment or a platform
+        #[arg(long)]
+        deliver: Option<String>,
+        #[arg(long)]
+        deliver_chat_id: Option<String>,
+        /// The secret events are signed with; without it, a random one
+        #[arg(long)]
+        secret: Option<String>,
+    },
+    /// Show the routes
+    #[command(visible_alias = "ls")]
+    List,
+    /// Remove a route
+    #[command(visible_alias = "rm")]
+    Remove { name: String },
+    /// Send a signed test event to a route
+    Test {
+        name: String,
+        /// The event, as JSON
+        #[arg(long)]
+        payload: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CronCommand {
+    /// The jobs
+    List {
+        /// Also those that rest or are over
+        #[arg(long)]
+        all: bool,
+    },
+    /// Schedule something
+    #[command(alias = "add")]
+    Create {
+        /// `30m` or a date once; `every 2h` or `0 9 * * *` again and again
+        schedule: String,
+        /// What is to be done
+        prompt: Vec<String>,
+        #[command(flatten)]
+        about: JobArguments,
+        /// Skills to follow
+        #[arg(long = "skill")]
+        skills: Vec<String>,
+    },
+    /// Change a job
+    Edit {
+        /// The id, its beginning, or the name
+        id: String,
+        #[arg(long)]
+        schedule: Option<String>,
+        #[arg(long)]
+        prompt: Option<String>,
+        #[command(flatten)]
+        about: JobArguments,
+        /// Skills instead of those it has
+        #[arg(long = "skill")]
+        skills: Vec<String>,
+        #[arg(long = "add-skill")]
+        add_skills: Vec<String>,
+        #[arg(long = "remove-skill")]
+        remove_skills: Vec<String>,
+        #[arg(long)]
+        clear_skills: bool,
+    },
+    /// Let a job rest
+    Pause { id: String },
+    /// Let a job go on from now
+    Resume { id: String },
+    /// Make a job due at once
+    Run { id: String },
+    /// Remove a job; what it said is kept
+    #[command(aliases = ["rm", "delete"])]
+    Remove { id: String },
+    /// Whether jobs will run, and which is next
+    Status,
+    /// Look once at what is due, and run it
+    Tick,
+    /// What became of each time a job was due
+    #[command(alias = "history")]
+    Runs {
+        id: Option<String>,
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+        limit: u16,
+    },
+}
+
+impl Default for CronCommand {
+    fn default() -> Self {
+        Self::List { all: false }
+    }
+}
+
+/// What a job is besides its schedule and prompt.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct JobArguments {
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// local, origin, all, a platform, or platform:chat
+    #[arg(long)]
+    pub(crate) deliver: Option<String>,
+    /// How often it runs; 0 is for ever
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) repeat: Option<i64>,
+    /// The folder its tools start in
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workdir: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

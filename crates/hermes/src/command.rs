@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod config;
+pub(crate) mod cron;
 pub(crate) mod database;
 pub(crate) mod gateway;
 pub(crate) mod insights;
@@ -9,3 +10,4 @@ pub(crate) mod model;
 pub(crate) mod pairing;
 pub(crate) mod prompt_size;
 pub(crate) mod sessions;
+pub(crate) mod webhook;

@@ -57,6 +57,8 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         }
         Command::Gateway { command } => command::gateway::run(command, context, output),
         Command::Pairing { command } => command::pairing::run(&command, context, output),
+        Command::Webhook { command } => command::webhook::run(command, context, output),
+        Command::Cron { command } => command::cron::run(command, context, output),
         Command::Db { command } => command::database::run(command, context, output),
         Command::Completion { shell } => {
             output.text(&cli::completion(shell));

@@ -169,7 +169,7 @@ impl Bench {
         let mut agent = Agent::new(model.clone(), "m", store, Arc::new(TestClock::new()), prompt);
         agent.tools = vec![Arc::new(Echo(spec("echo_back")))];
         agent.limits = Limits { iterations: 5, time: Duration::from_mins(1), cap: SpendingCap::default() };
-        agent.folders = Folders { results: Some(folder.path().join("results")), logs: None };
+        agent.folders = Folders { results: Some(folder.path().join("results")), ..Folders::default() };
         Self { model, agent, folder }
     }
 

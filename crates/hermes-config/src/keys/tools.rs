@@ -31,7 +31,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     text("terminal.ssh_key", "", "SSH key file"),
     text("terminal.sudo_password", "", "Password given to sudo").secret(),
     choice("terminal.sandbox", "auto", &["auto", "on", "off"], "OS sandbox around local commands: auto uses it where the kernel can").ours(),
-    choice("terminal.sandbox_network", "on", &["on", "off"], "Whether commands in the OS sandbox reach the network").ours(),
+    choice("terminal.sandbox_network", "'on'", &["on", "off"], "Whether commands in the OS sandbox reach the network").ours(),
     list("terminal.sandbox_writable", "[]", "More folders commands in the OS sandbox may write to; a repository's .git/hooks has to be named itself").ours(),
     choice("terminal.modal_mode", "auto", &["auto", "direct", "managed"], "How Modal is reached").later(),
     map("terminal.docker_env", "{}", "Variables set in the container").later(),

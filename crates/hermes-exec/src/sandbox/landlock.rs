@@ -73,7 +73,9 @@ pub(super) fn rules(limits: &Limits) -> Result<OwnedFd, String> {
         rules = add(rules, &part, AccessFs::ReadFile.into())?;
     }
     for root in &limits.writable {
-        for part in parts(root, &limits.unchangeable, MOST_RULES) {
+        // Where mounts keep things from being changed, the folder around them can be written to as a whole.
+        let kept_out = if limits.mounted.contains(root) { &[][..] } else { &limits.unchangeable };
+        for part in parts(root, kept_out, MOST_RULES) {
             rules = add(rules, &part, AccessFs::from_all(VERSION))?;
         }
     }

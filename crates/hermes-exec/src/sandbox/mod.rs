@@ -21,6 +21,7 @@ mod powers;
 mod refusal;
 mod repository;
 mod secret;
+mod startup;
 mod tree;
 
 use std::io;
@@ -32,6 +33,7 @@ use hermes_types::Finished;
 use refusal::Limits;
 pub use refusal::Refusal;
 use repository::Repository;
+use startup::Startup;
 
 /// `terminal.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -185,6 +187,8 @@ pub(crate) struct Fence {
     directory: PathBuf,
     limits: Limits,
     repositories: Vec<Repository>,
+    /// In the user's home: what was not there before.
+    startup: Option<Startup>,
 }
 
 impl Fence {
@@ -192,24 +196,39 @@ impl Fence {
         let places = &sandbox.places;
         let project = tree::project_of(directory, places);
         let guarded = tree::repositories_in(&project, &places.writable);
+        let in_home = project == places.user_home;
         let limits = Limits {
+            mounted: if in_home && can_mount() { vec![project.clone()] } else { Vec::new() },
             writable: tree::writable_roots(&project, places),
             unreadable: secret::unreadable(places),
             unchangeable: secret::unchangeable(places),
             hooks: guarded.iter().map(|(_, git)| git.join("hooks")).collect(),
             reach: sandbox.reach,
         };
+        #[cfg(target_os = "linux")]
+        let mounts = {
+            let mounts =
+                mounts::Mounts::around(&guarded.iter().map(|(_, git)| git.clone()).collect::<Vec<_>>());
+            if limits.mounted.is_empty() {
+                mounts
+            } else {
+                let closed =
+                    mounts::Closed::within(&places.hermes_home).map_err(|error| error.to_string())?;
+                mounts.map(|mounts| mounts.keeping(&limits.unreadable, &limits.unchangeable, &closed))
+            }
+        };
         Ok(Self {
             #[cfg(target_os = "linux")]
             rules: landlock::rules(&limits)?,
             #[cfg(target_os = "linux")]
-            mounts: mounts::Mounts::around(&guarded.iter().map(|(_, git)| git.clone()).collect::<Vec<_>>()),
+            mounts,
             #[cfg(target_os = "linux")]
             filters: calls::filters(sandbox.reach),
             places: Arc::clone(places),
             directory: directory.to_owned(),
             limits,
             repositories: guarded.iter().filter_map(|(project, _)| Repository::record(project)).collect(),
+            startup: in_home.then(|| Startup::record(&places.user_home)),
         })
     }
 
@@ -232,10 +251,22 @@ impl Fence {
 
     /// What the fence had to do with a command that ended in `folder`. Puts back what must not stay.
     pub(crate) fn report(&self, finished: &Finished, folder: &Path) -> FenceReport {
-        let restored = self.repositories.iter().flat_map(Repository::restore).collect();
+        let mut restored: Vec<String> = self.repositories.iter().flat_map(Repository::restore).collect();
+        restored.extend(self.startup.iter().flat_map(Startup::restore));
         let refused = self.limits.explain(finished, &[&self.directory, folder], &self.places);
         FenceReport { refused, restored }
     }
+}
+
+/// Whether a command can have a view of the folders of its own.
+#[cfg(target_os = "linux")]
+fn can_mount() -> bool {
+    mounts::Mounts::are_possible()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn can_mount() -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

@@ -22,6 +22,8 @@ pub(super) struct Mounts {
     fixed: Vec<CString>,
     read_only: Vec<CString>,
     hidden: Vec<CString>,
+    /// What takes the place of secrets, and theirs.
+    closed: Vec<(CString, CString)>,
     user: Option<UserMaps>,
 }
 
@@ -33,9 +35,14 @@ struct UserMaps {
 }
 
 impl Mounts {
+    /// Whether the system lets us.
+    pub(super) fn are_possible() -> bool {
+        *POSSIBLE
+    }
+
     /// For a command that may write to these repositories.
     pub(super) fn around(repositories: &[PathBuf]) -> Option<Self> {
-        if !*POSSIBLE {
+        if !Self::are_possible() {
             return None;
         }
         let hooks: Vec<PathBuf> =
@@ -51,8 +58,26 @@ impl Mounts {
             fixed: repositories.iter().filter(|git| is_real_folder(git)).filter_map(text).collect(),
             read_only: hooks.iter().filter_map(text).collect(),
             hidden: hidden.filter_map(|path| text(&path)).collect(),
+            closed: Vec::new(),
             user: UserMaps::needed(),
         })
+    }
+
+    /// Also keeps these from being read, and those from being changed. `closed` is where the stand-ins for secrets lie.
+    #[must_use]
+    pub(super) fn keeping(
+        mut self,
+        unreadable: &[PathBuf],
+        unchangeable: &[PathBuf],
+        closed: &Closed,
+    ) -> Self {
+        for path in unreadable {
+            let stand_in = if is_real_folder(path) { &closed.folder } else { &closed.file };
+            self.closed.extend(text(path).map(|path| (stand_in.clone(), path)));
+        }
+        let changeable = unchangeable.iter().filter(|path| !unreadable.contains(path));
+        self.read_only.extend(changeable.filter_map(text));
+        self
     }
 
     /// Makes system calls only: it runs in a forked child.
@@ -66,6 +91,11 @@ impl Mounts {
         }
         for path in &self.hidden {
             unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
+        }
+        for (stand_in, path) in &self.closed {
+            unless_gone(mount(stand_in, path, libc::MS_BIND))?;
+            // Whose it is could otherwise open it.
+            unless_gone(make_read_only(path))?;
         }
         Ok(())
     }
@@ -85,6 +115,41 @@ impl Mounts {
     }
 }
 
+/// What root, who may open anything, reads instead of a secret.
+const HIDDEN: &[u8] = b"[hidden by the sandbox; terminal.sandbox: off in config.yaml would show it]\n";
+
+/// A file and a folder nobody may open.
+#[derive(Debug)]
+pub(super) struct Closed {
+    file: CString,
+    folder: CString,
+}
+
+impl Closed {
+    /// In a folder of ours; made where they are missing.
+    pub(super) fn within(home: &Path) -> io::Result<Self> {
+        use std::io::Write as _;
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+        let shelf = home.join("sandboxes");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf)?;
+        let (file, folder) = (shelf.join(".closed-file"), shelf.join(".closed-folder"));
+        match std::fs::OpenOptions::new().write(true).create_new(true).mode(0).open(&file) {
+            Ok(mut made) => made.write_all(HIDDEN)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match std::fs::DirBuilder::new().mode(0).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        for path in [&file, &folder] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0))?;
+        }
+        let odd = || io::Error::new(io::ErrorKind::InvalidInput, "the Hermes home has a zero in its name");
+        Ok(Self { file: text(&file).ok_or_else(odd)?, folder: text(&folder).ok_or_else(odd)? })
+    }
+}
+
 impl UserMaps {
     /// Root can do without. In a namespace it would lose its power over the files of others.
     fn needed() -> Option<Self> {
@@ -97,8 +162,13 @@ impl UserMaps {
 static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
     use std::os::unix::process::CommandExt;
     let Some(folder) = text("/usr") else { return false };
-    let trial =
-        Mounts { fixed: Vec::new(), read_only: vec![folder], hidden: Vec::new(), user: UserMaps::needed() };
+    let trial = Mounts {
+        fixed: Vec::new(),
+        read_only: vec![folder],
+        hidden: Vec::new(),
+        closed: Vec::new(),
+        user: UserMaps::needed(),
+    };
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = std::process::Command::new("/bin/true");
     // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.

@@ -27,6 +27,8 @@ pub(super) struct Limits {
     pub(super) unreadable: Vec<PathBuf>,
     pub(super) unchangeable: Vec<PathBuf>,
     pub(super) hooks: Vec<PathBuf>,
+    /// Writable folders in which mounts, not rules, keep out what is not to be changed.
+    pub(super) mounted: Vec<PathBuf>,
     pub(super) reach: Reach,
 }
 

@@ -68,12 +68,12 @@ impl Shop {
     }
 
     /// Whether it worked; a program that is missing is no failure.
+    #[expect(clippy::print_stderr, reason = "what is left out is said")]
     async fn works(&self, program: &str, shell: &str) {
         let local = self.host.open(self.root.join("user/proj"));
         let command = Command { shell, directory: None, stdin: None, limit: LONG };
         let asked = Command { shell: &format!("command -v {program}"), ..command };
         if local.run_outside(asked, &Cancel::new()).await.unwrap().exit_code != 0 {
-            #[expect(clippy::print_stderr, reason = "a test that is left out says so")]
             eprintln!("skipped: {program} is not installed");
             return;
         }

@@ -304,3 +304,43 @@ async fn nothing_of_ours_is_open_in_a_command() {
     let (finished, _) = cell.run("ls -l /proc/self/fd | grep -v pipe: | grep -c hermes/").await;
     assert_eq!(finished.output.trim(), "0");
 }
+
+/// A chat that works in the home folder itself: it can make files there, and still nothing delicate is read or changed.
+#[tokio::test]
+async fn the_home_folder_is_usable_and_its_secrets_are_not() {
+    let Some(cell) = Cell::new() else { return };
+    let home = cell.root.join("user");
+    fs::create_dir_all(home.join(".aws")).unwrap();
+    fs::write(home.join(".aws/credentials"), "aws-secret\n").unwrap();
+    let before = cell.untouched();
+    let run = async |shell: &str| {
+        let command = Command { shell, directory: Some(&home), stdin: None, limit: LONG };
+        cell.local.run_fenced(command, &Cancel::new()).await.unwrap()
+    };
+    let (finished, _) =
+        run("echo hello > notes.txt && mkdir -p new/deep && echo x > new/deep/f && cat notes.txt").await;
+    assert_eq!((finished.exit_code, finished.output.trim()), (0, "hello"), "{finished:?}");
+    for shell in [
+        "cat .ssh/id_ed25519",
+        "cat .aws/credentials",
+        "cp -r .aws copy && cat copy/credentials",
+        "echo evil >> .bashrc",
+        "mv .bashrc rc && echo evil > .bashrc",
+        "rm -rf .ssh",
+        "mv .ssh keys && cat keys/id_ed25519",
+        "ln -f .ssh/id_ed25519 key && cat key",
+        "echo evil > .ssh/authorized_keys",
+        "umount .aws; umount -l .ssh/id_ed25519; cat .aws/credentials .ssh/id_ed25519",
+    ] {
+        let (finished, _) = run(shell).await;
+        assert!(
+            !finished.output.contains("private") && !finished.output.contains("aws-secret"),
+            "{shell}: {finished:?}"
+        );
+        assert_eq!(cell.untouched(), before, "{shell}");
+        assert_eq!(fs::read_to_string(home.join(".aws/credentials")).unwrap(), "aws-secret\n", "{shell}");
+    }
+    let (_, report) = run("echo evil > .zshrc; mkdir -p .ssh; echo evil > .profile").await;
+    assert!(!home.join(".zshrc").exists() && !home.join(".profile").exists(), "{report:?}");
+    assert!(report.restored.iter().any(|path| path.ends_with(".zshrc")), "{report:?}");
+}

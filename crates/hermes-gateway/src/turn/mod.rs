@@ -7,6 +7,8 @@ mod present;
 mod question;
 mod run;
 
+pub(crate) use run::close_left;
+
 use std::time::Duration;
 
 use hermes_store::{Closing, Error as StoreError, Settled, Waiting};

@@ -448,14 +448,16 @@ fn parked(cut_off: &CutOff) -> String {
 
 /// A turn that would not stop is closed in the record; its future has been dropped.
 async fn abandon(agent: &Agent, session: SessionId) -> NotNow {
-    let closed = async {
-        for turn in agent.store.running_turns().await?.into_iter().filter(|turn| turn.session == session) {
-            let note = Some("did not stop when told to".to_owned());
-            agent.store.close_turn(&turn.id, TurnState::Interrupted, note, agent.clock.now()).await?;
-        }
-        agent.store.release_lease(session.as_str(), &agent.holder).await
-    };
-    closed.await.map_or_else(NotNow::Store, |()| NotNow::Abandoned)
+    close_left(agent, &session).await.map_or_else(NotNow::Store, |()| NotNow::Abandoned)
+}
+
+/// Closes the turns of a session whose futures have been dropped.
+pub(crate) async fn close_left(agent: &Agent, session: &SessionId) -> Result<(), StoreError> {
+    for turn in agent.store.running_turns().await?.into_iter().filter(|turn| turn.session == *session) {
+        let note = Some("did not stop when told to".to_owned());
+        agent.store.close_turn(&turn.id, TurnState::Interrupted, note, agent.clock.now()).await?;
+    }
+    agent.store.release_lease(session.as_str(), &agent.holder).await
 }
 
 /// What a person can do about a failure of the model.

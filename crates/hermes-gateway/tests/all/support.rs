@@ -1,7 +1,7 @@
 //! A gateway in a temporary home, with a platform and a model that live in the test.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_agent::{Agent, PromptSource};
@@ -9,7 +9,7 @@ use hermes_config::{Env, Home};
 use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::{FakeChannel, Risky, TestClock};
+use hermes_testkit::{FakeChannel, Plain, Risky, TestClock};
 pub(crate) use hermes_testkit::{Step, TestModel};
 use hermes_types::{Cancel, Channel, CivilTime, Clock};
 use tempfile::TempDir;
@@ -19,13 +19,16 @@ pub(crate) struct Maker {
     store: Store,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
+    /// What was asked for, as text.
+    wishes: Arc<Mutex<Vec<String>>>,
 }
 
 impl Agents for Maker {
     fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String> {
+        self.wishes.lock().unwrap().push(format!("{wish:?}"));
         let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        agent.tools = vec![Arc::new(Risky::new())];
+        agent.tools = vec![Arc::new(Risky::new()), Arc::new(Plain::new())];
         agent.asking.ephemeral.clone_from(&wish.context);
         Ok(agent)
     }
@@ -39,6 +42,7 @@ pub(crate) struct Bench {
     pub(crate) store: Store,
     pub(crate) cancel: Cancel,
     pub(crate) folder: Arc<TempDir>,
+    pub(crate) wishes: Arc<Mutex<Vec<String>>>,
 }
 
 /// What a bench starts from.
@@ -75,7 +79,9 @@ impl Plan {
         let store = Store::open(&folder.path().join("state.db")).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         let live = Live::new(home, Env::from_pairs(self.env.iter().copied()), folder.path().join("project"));
+        let wishes = Arc::default();
         let agents = Arc::new(Maker {
+            wishes: Arc::clone(&wishes),
             model: self.model.clone(),
             store: store.clone(),
             clock: clock.clone(),
@@ -90,7 +96,7 @@ impl Plan {
             let _ = listener.listen(&intake, &stop).await;
         }));
         gateway.recover().await.unwrap();
-        Bench { gateway, channel: self.channel, model: self.model, clock: self.clock, store, cancel, folder }
+        Bench { gateway, channel: self.channel, model: self.model, clock: self.clock, store, cancel, folder, wishes }
     }
 }
 
@@ -127,4 +133,32 @@ impl Bench {
         self.store.close().await.unwrap();
         self.folder
     }
+}
+
+/// A gateway on the machine's own clock, as a process of its own has it.
+pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: Arc<dyn Channel>) -> Gateway {
+    std::fs::create_dir_all(home.join("project")).unwrap();
+    std::fs::create_dir_all(home.join("sessions")).unwrap();
+    let store = Store::open(&home.join("state.db")).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let env = Env::from_pairs([("FAKE_ALLOW_ALL_USERS", "1")]);
+    let live = Live::new(Home::at(home), env, home.join("project"));
+    let agents =
+        Arc::new(Maker {
+            model,
+            store: store.clone(),
+            clock: clock.clone(),
+            folder: home.to_owned(),
+            wishes: Arc::default(),
+        });
+    let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+    let cancel = Cancel::new();
+    let gateway = Gateway::new(store, clock, Arc::new(CivilTime::utc), live, ports, &cancel);
+    gateway.connect(channel.clone());
+    gateway.recover().await.unwrap();
+    let intake = gateway.clone();
+    drop(hermes_task::spawn_named("listening", &cancel, async move {
+        let _ = channel.listen(&intake, &Cancel::new()).await;
+    }));
+    gateway
 }

@@ -43,6 +43,7 @@ pub(crate) struct Bench {
     pub(crate) store: Store,
     pub(crate) address: SocketAddr,
     pub(crate) folder: TempDir,
+    pub(crate) gateway: Gateway,
     app: App,
     listening: Option<Listening>,
 }
@@ -100,9 +101,9 @@ impl Bench {
         let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
-        let app = App::new(gateway, settings, "v0", &cancel).unwrap();
+        let app = App::new(gateway.clone(), settings, "v0", &cancel).unwrap();
         let listening = hermes_serve::start(app.clone(), &cancel).await.unwrap();
-        Self { model, store, address: listening.address, folder, app, listening: Some(listening) }
+        Self { model, store, address: listening.address, folder, gateway, app, listening: Some(listening) }
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {

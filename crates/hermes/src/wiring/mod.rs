@@ -4,6 +4,7 @@ mod code;
 mod delegation;
 mod fence;
 mod hands;
+pub(crate) mod hooks;
 mod model;
 mod places;
 mod programs;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use hermes_agent::{
     Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
-    PromptSource, SessionIdLine,
+    Logs, PromptSource, SessionIdLine,
 };
 use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, TerminalSettings};
 use hermes_config::yaml::Value;
@@ -76,7 +77,7 @@ pub(crate) fn wire(
     let config = context.config(output);
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let order = Order { arguments, platform, surface: Surface::Cli, hands: None, without: &[] };
+    let order = Order { arguments, platform, surface: Surface::Cli, hands: None, without: &[], logs: Logs::Now(context.home.join("sessions")) };
     assemble(&order, context, config, store, clock, output)
 }
 
@@ -89,6 +90,8 @@ pub(crate) struct Order<'a> {
     pub(crate) hands: Option<Hands>,
     /// Toolsets it goes without.
     pub(crate) without: &'a [&'a str],
+    /// Where session logs go.
+    pub(crate) logs: Logs,
 }
 
 /// Builds an agent on a store that is open already.
@@ -144,7 +147,7 @@ pub(crate) fn assemble(
     agent.side = side;
     agent.children = children;
     agent.folders =
-        Folders { results: Some(context.home.join("results")), logs: Some(context.home.join("sessions")) };
+        Folders { results: Some(context.home.join("results")), logs: order.logs.clone() };
     Ok(Wired {
         agent,
         models,

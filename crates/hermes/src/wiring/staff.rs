@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hermes_agent::Agent;
+use hermes_agent::{Agent, LaterLogs, Logs};
 use hermes_config::{Home, Surface};
 use hermes_gateway::{Agents, Live, Settings, Wish};
 use hermes_store::Store;
@@ -22,6 +22,7 @@ pub(crate) struct Staff {
     store: Store,
     clock: Arc<dyn Clock>,
     hands: Hands,
+    logs: Arc<LaterLogs>,
     made: Mutex<HashMap<String, Made>>,
 }
 
@@ -35,8 +36,8 @@ struct Made {
 
 impl Staff {
     /// The first agent brings the hands; what background processes say comes beside.
-    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, hands: Hands) -> Self {
-        Self { live, store, clock, hands, made: Mutex::default() }
+    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, hands: Hands, logs: Arc<LaterLogs>) -> Self {
+        Self { live, store, clock, hands, logs, made: Mutex::default() }
     }
 
     fn wired(&self, wish: &Wish<'_>) -> Result<Arc<Wired>, String> {
@@ -65,6 +66,7 @@ impl Staff {
             surface: Surface::Gateway,
             hands: Some(self.hands.clone()),
             without: wish.without,
+            logs: Logs::Later(self.logs.clone()),
         };
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let wired = assemble(&order, &context, settings.config.clone(), store, clock, &Output::new())

@@ -25,7 +25,7 @@ pub(crate) enum After {
 }
 
 /// Name, aliases, what may follow, what it does.
-const COMMANDS: [(&str, &[&str], &str, &str); 20] = [
+const COMMANDS: [(&str, &[&str], &str, &str); 21] = [
     ("new", &["reset"], "", "end this conversation and begin another"),
     ("history", &[], "", "what was said so far"),
     ("save", &[], "", "write the conversation to a JSON file here"),
@@ -40,6 +40,7 @@ const COMMANDS: [(&str, &[&str], &str, &str); 20] = [
     ("reasoning", &[], "[level]", "how hard the model thinks: none minimal low medium high xhigh"),
     ("tools", &[], "", "the tools of this conversation"),
     ("toolsets", &[], "", "the toolsets"),
+    ("cron", &[], "[list | add | edit | …]", "jobs that run by themselves"),
     ("usage", &[], "", "tokens and money used by this conversation"),
     ("insights", &[], "[days]", "what was used lately"),
     ("help", &[], "", "this list"),
@@ -98,6 +99,7 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         "reasoning" => reasoning(talk, rest),
         "tools" => super::list_tools(talk.wired, talk.output),
         "toolsets" => super::list_toolsets(talk.wired, talk.output),
+        "cron" => command::cron::in_chat(rest, talk.context, talk.output)?,
         "usage" => usage(talk).await?,
         "insights" => {
             let days = rest.parse().unwrap_or(30);

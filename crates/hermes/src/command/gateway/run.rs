@@ -6,21 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hermes_agent::{LaterLogs, Logs};
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, Surface, user_home};
 use hermes_gateway::process::{self, Claim, StateFile};
-use hermes_gateway::{Gateway, Live, NoWatchers, Ports};
-use hermes_serve::{App, Listening, ServerSettings};
-use hermes_task::SystemClock;
+use hermes_gateway::{Gateway, Live, Ports};
+use hermes_serve::{App, Listening, ServerSettings, WebhookChannel, WebhookSettings, start_webhooks};
+use hermes_task::{SystemClock, Tasks};
+use hermes_tools::Notice;
 use hermes_types::{Cancel, Clock};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::services::House;
 use crate::cli::{self, ChatArguments};
 use crate::context::{Context, local_time};
 use crate::log::{self, Echo};
 use crate::output::Output;
+use crate::wiring::hooks::Hooks;
 use crate::wiring::staff::{Staff, context as context_of};
 use crate::wiring::{Order, Wired, assemble};
 
@@ -29,6 +33,10 @@ const REPLACE_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often files for other programs are brought up to date.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
+/// Session logs written in one go, so that they never take a core for themselves.
+const LOGS_AT_ONCE: usize = 100;
+/// And at the end.
+const LAST_LOGS: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Output) -> Result<ExitCode> {
     context.home.ensure()?;
@@ -98,8 +106,13 @@ fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Cla
 struct Running {
     gateway: Gateway,
     api: Option<(App, Listening)>,
+    webhooks: Option<Listening>,
     wired: Wired,
+    /// Session logs that are still to be written.
+    logs: Arc<LaterLogs>,
     state: Arc<StateFile>,
+    /// Work of the program beside the gateway.
+    beside: Tasks,
     cancel: Cancel,
 }
 
@@ -146,16 +159,57 @@ async fn start(
         surface: Surface::Gateway,
         hands: None,
         without: &[],
+        logs: Logs::None,
     };
-    let wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
-    let staff = Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone()));
+    let mut wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
+    let logs = Arc::new(LaterLogs::default());
+    let staff = Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
     let services = Arc::new(House::new(live.clone(), store.clone(), clock.clone(), &wired));
-    let ports = Ports { agents: staff, services, watchers: Arc::new(NoWatchers) };
     let cancel = Cancel::new();
+    let beside = Tasks::new(&cancel);
+    let watchers = Arc::new(Hooks::start(context.home.path(), &settings.env, clock.clone(), &beside));
+    let ports = Ports { agents: staff, services, watchers };
     let gateway = Gateway::new(store, clock.clone(), Arc::new(local_time), live, ports, &cancel);
+    if let Some(notices) = wired.notices.take() {
+        drop(beside.spawn("notices of processes", pass_on(gateway.clone(), notices)));
+    }
     let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
+    let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     gateway.recover().await?;
-    Ok(Running { gateway, api, wired, state, cancel })
+    let platforms = gateway.platforms();
+    gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
+    Ok(Running { gateway, api, webhooks, wired, logs, state, beside, cancel })
+}
+
+/// Tells chats what the processes they started have to say.
+async fn pass_on(gateway: Gateway, mut notices: UnboundedReceiver<Notice>) {
+    while let Some(notice) = notices.recv().await {
+        let key = format!("process:{}:{}", notice.process, hermes_types::random_hex(8));
+        gateway.tell_conversation(notice.task.as_str(), notice.text, key).await;
+    }
+}
+
+/// Takes webhooks, if that is turned on.
+async fn start_hooks_in(
+    gateway: &Gateway,
+    config: &Config,
+    env: &Env,
+    state: &StateFile,
+    cancel: &Cancel,
+) -> Result<Option<Listening>> {
+    let Some(settings) = WebhookSettings::resolve(config, env) else { return Ok(None) };
+    let now = gateway.clock.now();
+    match start_webhooks(gateway.clone(), settings, cancel).await {
+        Ok(listening) => {
+            gateway.connect(Arc::new(WebhookChannel::new(gateway.clone())));
+            state.platform("webhook", "connected", None, now);
+            Ok(Some(listening))
+        }
+        Err(error) => {
+            state.platform("webhook", "fatal", Some(("webhook_start_failed", error.to_string())), now);
+            Err(error.into())
+        }
+    }
 }
 
 async fn start_api(
@@ -210,7 +264,10 @@ impl Running {
                         self.state.set("draining", None, clock.now());
                     }
                 },
-                () = clock.sleep(wait) => self.gateway.tidy().await,
+                () = clock.sleep(wait) => {
+                    self.gateway.tidy().await;
+                    self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE).await;
+                }
             }
             let running = self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running());
             if self.gateway.is_draining() && running == 0 {
@@ -220,12 +277,23 @@ impl Running {
     }
 
     async fn stop(self) {
-        let Self { gateway, api, wired, state, cancel } = self;
+        let Self { gateway, api, webhooks, wired, logs, state, beside, cancel } = self;
+        if let Some(webhooks) = webhooks {
+            webhooks.close(&*gateway.clock).await;
+            state.platform("webhook", "disconnected", None, gateway.clock.now());
+        }
         if let Some((app, listening)) = api {
             listening.stop(&app).await;
             state.platform("api_server", "disconnected", None, gateway.clock.now());
         }
         gateway.stop().await;
+        let folder = gateway.live.home().sessions();
+        let rest = async { while logs.write(&folder, LOGS_AT_ONCE).await {} };
+        tokio::select! {
+            () = rest => {}
+            () = gateway.clock.sleep(LAST_LOGS) => {}
+        }
+        beside.shut_down().await;
         cancel.cancel();
         wired.hands.let_go().await;
         if let Err(error) = gateway.store.close().await {

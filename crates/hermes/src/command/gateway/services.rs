@@ -1,20 +1,24 @@
 //! What the program does for chats beyond their conversation: models, personalities, insights, checkpoints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Management, set};
+use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
 use hermes_gateway::{Live, Services};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_store::Store;
 use hermes_tools::{Approvals, Checkpoints, Yolo};
-use hermes_types::{BoxFuture, Clock, Effort, Envelope};
+use hermes_types::{BoxFuture, Cancel, Clock, Effort, Envelope};
 
 use crate::cli;
 use crate::command;
 use crate::context::Context;
 use crate::wiring::Wired;
 use crate::wiring::staff::context as context_of;
+
+const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
 /// The program, for its chats.
 pub(crate) struct House {
@@ -23,12 +27,14 @@ pub(crate) struct House {
     clock: Arc<dyn Clock>,
     approvals: Arc<Approvals>,
     checkpoints: Option<Arc<Checkpoints>>,
+    programs: Programs,
 }
 
 impl House {
     pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, wired: &Wired) -> Self {
         let approvals = wired.hands.approvals.clone();
-        Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone() }
+        let programs = Programs::new(Variables::for_commands(live.now().env.iter(), &[], &[]), clock.clone());
+        Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone(), programs }
     }
 
     async fn run(&self, name: &str, rest: &str) -> Option<String> {
@@ -169,7 +175,33 @@ impl House {
     }
 }
 
+impl House {
+    /// Thirty seconds at most; what it says, whether it went well or not.
+    async fn run_program(&self, argv: &[&str]) -> Result<String, String> {
+        let Some((name, arguments)) = argv.split_first() else { return Err("there is nothing to run".to_owned()) };
+        let arguments = arguments.iter().map(|argument| (*argument).into()).collect();
+        let home = self.live.home().path().to_owned();
+        let program =
+            Program { name, arguments, directory: &home, limit: PROGRAM_LIMIT, complaints: Complaints::Keep };
+        match self.programs.output(program, &Cancel::new()).await {
+            Ok((output, ProgramEnd::Exited(0))) => Ok(output),
+            Ok((output, ProgramEnd::Exited(code))) => Err(format!("it ended with {code}: {}", output.trim())),
+            Ok((_, ProgramEnd::TooSlow)) => Err("it took longer than 30 s".to_owned()),
+            Ok((_, ProgramEnd::Cancelled)) => Err("it was stopped".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
 impl Services for House {
+    fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move { self.run_program(&["sh", "-c", command]).await })
+    }
+
+    fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(self.run_program(argv))
+    }
+
     fn command<'a>(&'a self, name: &'a str, rest: &'a str, _: &'a Envelope) -> BoxFuture<'a, Option<String>> {
         Box::pin(self.run(name, rest))
     }

@@ -1,0 +1,52 @@
+//! A program that stays and answers line by line.
+
+use std::time::Duration;
+
+use hermes_types::{Clock, RunError};
+
+use crate::child::Running;
+
+const CHUNK: usize = 4096;
+const LONGEST_LINE: usize = 1024 * 1024;
+
+/// A running program; dropping it ends it.
+#[derive(Debug)]
+pub struct Worker {
+    running: Running,
+    heard: Vec<u8>,
+}
+
+impl Worker {
+    pub(crate) fn new(running: Running) -> Self {
+        Self { running, heard: Vec::new() }
+    }
+
+    /// Says one line and waits for one. After an error the program is of no more use.
+    pub async fn ask(&mut self, line: &str, limit: Duration, clock: &dyn Clock) -> Result<String, RunError> {
+        let gone = |error: std::io::Error| RunError::Unavailable(error.to_string());
+        let conversation = async {
+            let Some(input) = &self.running.input else {
+                return Err(RunError::Unavailable("it takes no input".to_owned()));
+            };
+            input.write_all(format!("{line}\n").as_bytes()).await.map_err(gone)?;
+            let mut buffer = vec![0; CHUNK];
+            loop {
+                if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = self.heard.drain(..=end).collect();
+                    return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
+                }
+                if self.heard.len() > LONGEST_LINE {
+                    return Err(RunError::Unavailable("its answer is too long".to_owned()));
+                }
+                match self.running.output.read(&mut buffer).await.map_err(gone)? {
+                    0 => return Err(RunError::Unavailable("it has ended".to_owned())),
+                    count => self.heard.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                }
+            }
+        };
+        tokio::select! {
+            answer = conversation => answer,
+            () = clock.sleep(limit) => Err(RunError::Unavailable(format!("no answer within {} s", limit.as_secs()))),
+        }
+    }
+}

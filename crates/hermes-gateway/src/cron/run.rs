@@ -1,0 +1,285 @@
+//! One run of a job: a new agent with nobody present, the answer into a file and to where it is wanted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hermes_agent::{Agent, Conversation, Said, TurnResult};
+use hermes_schedule::{DocumentedRun, Documents, Job, RunStatus};
+use hermes_store::{EndReason, JobEnd, JobRunState};
+use hermes_task::Ended;
+use hermes_types::{Answer, BoxFuture, Cancel, Clock, Event, Frontend, JobRunId, ModelError, Question, SessionId, SessionKind, Timestamp};
+
+use super::{Begun, TickError, to_micros, words};
+use crate::gateway::Gateway;
+use crate::ports::Wish;
+use crate::turn::close_left;
+
+/// No recursion, no messages of its own, no questions.
+const WITHOUT: [&str; 3] = ["cronjob", "messaging", "clarify"];
+/// How long a run may give no sign of life.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How long one that was told to stop may take.
+const GRACE: Duration = Duration::from_secs(5);
+const KEPT_DOCUMENTS: i64 = 50;
+
+/// A run that was claimed.
+pub(super) struct Ordered {
+    pub(super) job: Job,
+    pub(super) run: JobRunId,
+    pub(super) due: Timestamp,
+    /// What the list says about its next time now; whoever changes it meanwhile has the last word.
+    pub(super) left_at: Option<String>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// The kind of it, for the document.
+    pub(super) kind: &'static str,
+    pub(super) words: String,
+}
+
+impl Failure {
+    fn new(kind: &'static str, words: impl Into<String>) -> Self {
+        Self { kind, words: words.into() }
+    }
+}
+
+/// What a run came to, and all the model was told.
+struct Came {
+    prompt: String,
+    outcome: Result<String, Failure>,
+}
+
+impl Gateway {
+    pub(super) fn begin_run(&self, ordered: Ordered) -> Begun {
+        let gateway = self.clone();
+        let name = format!("job {}", ordered.job.id);
+        self.turns.spawn(name.clone(), async move {
+            match gateway.store.start_job_run(ordered.run, &gateway.holder, gateway.clock.now()).await {
+                Ok(true) => {}
+                // Somebody gave it up for dead; it is theirs to tell.
+                Ok(false) => return,
+                Err(error) => return tracing::error!(%error, name, "a run could not be written down; it is not begun"),
+            }
+            let (inner, job) = (gateway.clone(), ordered.job.clone());
+            let came = gateway.turns.spawn(name.clone(), async move { inner.carry_out(&job).await }).await;
+            let came = match came {
+                Ok(came) => came,
+                // The gateway ends; the next start finds the run and tells of it.
+                Err(Ended::Cancelled) => return,
+                Err(Ended::Panicked(reason)) => {
+                    Came { prompt: ordered.job.prompt().to_owned(), outcome: Err(Failure::new("Panic", reason)) }
+                }
+            };
+            if let Err(error) = gateway.conclude(&ordered, came).await {
+                tracing::error!(%error, name, "what a job came to could not be written down");
+            }
+        })
+    }
+
+    async fn carry_out(&self, job: &Job) -> Came {
+        let prompt = self.job_prompt(job).await;
+        let outcome = self.ask_agent(job, &prompt).await;
+        Came { prompt, outcome }
+    }
+
+    async fn ask_agent(&self, job: &Job, prompt: &str) -> Result<String, Failure> {
+        let agent = self
+            .ports
+            .agents
+            .agent(&Wish {
+                platform: "cron",
+                without: &WITHOUT,
+                model: job.model.as_deref(),
+                provider: job.provider.as_deref(),
+                base_url: job.base_url.as_deref(),
+                ..Wish::default()
+            })
+            .map_err(|words| Failure::new("Configuration", words))?;
+        let session = self.free_session(job).await?;
+        let mut conversation = agent.begin_as(session, "cron", SessionKind::Gateway);
+        if let Some(folder) = job.extra("workdir") {
+            let folder = std::path::Path::new(folder);
+            if !folder.is_absolute() || !folder.is_dir() {
+                let words = format!("the working folder {} does not exist", folder.display());
+                return Err(Failure::new("Configuration", words));
+            }
+            self.ports.agents.place(conversation.task(), folder);
+        }
+        let ran = self.run_watched(&agent, &mut conversation, prompt).await;
+        if let Err(error) = agent.end(&conversation, EndReason::CronComplete).await {
+            tracing::warn!(%error, "the session of a job could not be closed");
+        }
+        judge(ran?)
+    }
+
+    /// `cron_<job>_YYYYMMDD_HHMMSS`; a second run in the same second gets a number.
+    async fn free_session(&self, job: &Job) -> Result<SessionId, Failure> {
+        let time = self.zone().local(self.clock.now()).format("%Y%m%d_%H%M%S").to_string();
+        let base = format!("cron_{}_{time}", job.id);
+        let mut session = SessionId::new(base.clone());
+        for number in 2.. {
+            let known = self.store.session(&session).await.map_err(|error| Failure::new("Storage", error.to_string()))?;
+            if known.is_none() {
+                break;
+            }
+            session = SessionId::new(format!("{base}_{number}"));
+        }
+        Ok(session)
+    }
+
+    /// Runs the turn, and ends it when it gives no sign of life for too long.
+    async fn run_watched(
+        &self,
+        agent: &Agent,
+        conversation: &mut Conversation,
+        prompt: &str,
+    ) -> Result<TurnResult, Failure> {
+        let cancel = self.turns.cancel_token().child_token();
+        let watch = Attendance::new(self.clock.clone());
+        let session = conversation.session().clone();
+        let patience = self.job_patience();
+        let silence = async {
+            match patience {
+                Some(patience) => watch.until_silent(patience).await,
+                None => std::future::pending().await,
+            }
+        };
+        let stuck = |after: Duration| Failure::new("Timeout", format!("nothing happened for {} seconds", after.as_secs()));
+        {
+            let running = agent.run(conversation, Said::text(prompt), &watch, &cancel);
+            tokio::pin!(running);
+            let ended = tokio::select! {
+                ended = &mut running => Some(ended),
+                () = silence => None,
+            };
+            if let Some(ended) = ended {
+                return ended.map_err(|error| Failure::new("Session", error.to_string()));
+            }
+            cancel.cancel();
+            tokio::select! {
+                _ = running => return Err(stuck(patience.unwrap_or_default())),
+                () = self.clock.sleep(GRACE) => {}
+            }
+        }
+        if let Err(error) = close_left(agent, &session).await {
+            tracing::warn!(%error, "a run that would not stop could not be closed");
+        }
+        Err(stuck(patience.unwrap_or_default()))
+    }
+
+    fn job_patience(&self) -> Option<Duration> {
+        let settings = self.live.now();
+        let seconds = settings.env.get("HERMES_CRON_TIMEOUT").and_then(|text| text.trim().parse::<f64>().ok());
+        match seconds {
+            None => Some(PATIENCE),
+            Some(seconds) => Duration::try_from_secs_f64(seconds).ok().filter(|patience| !patience.is_zero()),
+        }
+    }
+
+    /// The document, the words, the row and the list, in this order.
+    async fn conclude(&self, ordered: &Ordered, came: Came) -> Result<(), TickError> {
+        let Ordered { job, run, due, left_at } = ordered;
+        let ended = to_micros(self.clock.now());
+        self.write_document(job, &came, ended);
+        let (state, error) = match &came.outcome {
+            Ok(_) => (JobRunState::Completed, None),
+            Err(failure) => (JobRunState::Failed, Some(failure.words.clone())),
+        };
+        let settings = self.live.now();
+        let text = words::to_deliver(job, &came.outcome, settings.config.flag("cron.wrap_response"));
+        let sent = self.replies(job, text.as_deref(), &format!("cron:{}:{}:{run}", job.id, due.seconds())).await;
+        let platforms = sent.platforms();
+        let end = JobEnd { state, error: error.clone(), replies: sent.replies, at: ended };
+        if !self.store.finish_job_run(*run, &self.holder, end).await? {
+            tracing::warn!(job = %job.id, "a run was given up for dead and ended after all; nothing is said about it");
+            return Ok(());
+        }
+        for platform in platforms {
+            self.delivery.wake(&platform);
+        }
+        let status = error.map_or(RunStatus::Ok, RunStatus::Failed);
+        self.record(&job.id, left_at.clone(), status, ended).await?;
+        let (id, problem) = (job.id.clone(), sent.problem);
+        self.at_jobs(move |jobs| jobs.note_delivery(&id, problem, ended)).await??;
+        self.store.mark_job_run_recorded(*run).await?;
+        Ok(())
+    }
+
+    fn write_document(&self, job: &Job, came: &Came, at: Timestamp) {
+        let error = came.outcome.as_ref().err().map(|failure| format!("{}: {}", failure.kind, failure.words));
+        let outcome = match (&came.outcome, &error) {
+            (Ok(answer), _) => Ok(answer.as_str()),
+            (Err(_), error) => Err(error.as_deref().unwrap_or_default()),
+        };
+        let keep = self.live.now().config.int("cron.output_retention").unwrap_or(KEPT_DOCUMENTS);
+        let keep = usize::try_from(keep).ok().filter(|keep| *keep > 0);
+        let documents = Documents::new(self.live.home().clone(), self.zone());
+        let run = DocumentedRun { at, prompt: &came.prompt, outcome };
+        if let Err(error) = documents.write(job, &run, keep) {
+            tracing::error!(%error, job = %job.id, "the document of a run could not be written; its answer is in the session");
+        }
+    }
+}
+
+/// The answer of a turn, or why it has none.
+fn judge(result: TurnResult) -> Result<String, Failure> {
+    if let Some(failure) = &result.failure {
+        let kind = match failure {
+            ModelError::Budget(_) => "Budget",
+            ModelError::Configure(_) => "Configuration",
+            _ => "Model",
+        };
+        return Err(Failure::new(kind, result.error.clone().unwrap_or_else(|| failure.to_string())));
+    }
+    match (result.response, result.error) {
+        (Some(answer), _) if !answer.trim().is_empty() => Ok(answer),
+        (_, Some(error)) => Err(Failure::new("Turn", error)),
+        (answer, None) => Ok(answer.unwrap_or_default()),
+    }
+}
+
+/// Notices that something happens, and answers no questions.
+struct Attendance {
+    clock: Arc<dyn Clock>,
+    /// Milliseconds on the clock that never steps.
+    last: AtomicU64,
+}
+
+impl Attendance {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        let watch = Self { clock, last: AtomicU64::new(0) };
+        watch.note();
+        watch
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn note(&self) {
+        self.last.store(self.now(), Ordering::Relaxed);
+    }
+
+    async fn until_silent(&self, patience: Duration) {
+        loop {
+            let silent = Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed)));
+            match patience.checked_sub(silent).filter(|left| !left.is_zero()) {
+                Some(left) => self.clock.sleep(left).await,
+                None => return,
+            }
+        }
+    }
+}
+
+impl Frontend for Attendance {
+    fn show(&self, _: Event) {
+        self.note();
+    }
+
+    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::Unavailable))
+    }
+}

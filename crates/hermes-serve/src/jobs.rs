@@ -1,0 +1,189 @@
+//! `/api/jobs`: the list of scheduled jobs. Jobs come and go as they stand in the file; errors are `{"error": "text"}`.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use hermes_gateway::cron::{Change, Job, JobError, JobId, Jobs, Listed, NewJob, Pause, TickError};
+use hermes_types::Timestamp;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::field::{self, Object, kind};
+
+const LONGEST_NAME: usize = 200;
+const LONGEST_PROMPT: usize = 5000;
+/// What may be changed.
+const CHANGEABLE: [&str; 8] = ["name", "schedule", "prompt", "deliver", "skills", "skill", "repeat", "enabled"];
+
+type Answer = Result<Json<Value>, Refusal>;
+
+/// An answer that is an error, in this interface's shape.
+pub(crate) struct Refusal {
+    status: StatusCode,
+    message: String,
+}
+
+impl Refusal {
+    fn bad(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, message: message.into() }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({"error": self.message}))).into_response()
+    }
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self { status: error.status, message: error.message }
+    }
+}
+
+impl From<JobError> for Refusal {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::NotFound(_) => Self { status: StatusCode::NOT_FOUND, message: "Job not found".to_owned() },
+            JobError::File(error) => Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() },
+            other => Self::bad(other.to_string()),
+        }
+    }
+}
+
+impl From<TickError> for Refusal {
+    fn from(error: TickError) -> Self {
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
+    }
+}
+
+pub(crate) async fn list(State(app): State<App>, Query(query): Query<Vec<(String, String)>>) -> Answer {
+    let all = query.iter().any(|(name, value)| name == "include_disabled" && matches!(value.to_lowercase().as_str(), "true" | "1"));
+    let listed = if all { Listed::All } else { Listed::Enabled };
+    let jobs = app.gateway.at_jobs(move |jobs| jobs.list(listed)).await?;
+    Ok(Json(json!({"jobs": jobs})))
+}
+
+pub(crate) async fn create(State(app): State<App>, body: Bytes) -> Answer {
+    let body = field::object(&body)?;
+    let required = |name: &str| {
+        let given = field::text(&body, name)?.map(str::trim).filter(|text| !text.is_empty());
+        given.map(str::to_owned).ok_or_else(|| Refusal::bad(format!("`{name}` is required")))
+    };
+    let (name, schedule) = (required("name")?, required("schedule")?);
+    let change = read(&body)?;
+    if change.repeat.is_some_and(|times| times < 1) {
+        return Err(Refusal::bad("`repeat` must be 1 or more"));
+    }
+    let new = NewJob {
+        name: Some(name),
+        schedule,
+        prompt: change.prompt.unwrap_or_default(),
+        deliver: Some(change.deliver.unwrap_or_else(|| "local".to_owned())),
+        skills: change.skills.unwrap_or_default(),
+        repeat: change.repeat,
+        ..NewJob::default()
+    };
+    told(&app, |jobs, now| jobs.create(new, now)).await
+}
+
+pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let id = read_id(&id)?;
+    told(&app, move |jobs, _| jobs.get(&id).ok_or_else(|| JobError::NotFound(id.to_string()))).await
+}
+
+pub(crate) async fn change(State(app): State<App>, Path(id): Path<String>, body: Bytes) -> Answer {
+    let id = read_id(&id)?;
+    let mut body = field::object(&body)?;
+    body.retain(|name, _| CHANGEABLE.contains(&name.as_str()));
+    if body.is_empty() {
+        return Err(Refusal::bad(format!("nothing to change; the fields are {}", CHANGEABLE.join(", "))));
+    }
+    let change = read(&body)?;
+    told(&app, move |jobs, now| jobs.update(&id, change, now)).await
+}
+
+pub(crate) async fn remove(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let id = read_id(&id)?;
+    let removed = told(&app, move |jobs, now| jobs.remove(&id, now)).await;
+    removed.map(|_| Json(json!({"ok": true})))
+}
+
+pub(crate) async fn pause(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let id = read_id(&id)?;
+    told(&app, move |jobs, now| jobs.pause(&id, None, now)).await
+}
+
+pub(crate) async fn resume(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let id = read_id(&id)?;
+    told(&app, move |jobs, now| jobs.resume(&id, now)).await
+}
+
+pub(crate) async fn run(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let id = read_id(&id)?;
+    told(&app, move |jobs, now| jobs.trigger(&id, now)).await
+}
+
+async fn told(
+    app: &App,
+    work: impl FnOnce(&Jobs, Timestamp) -> Result<Job, JobError> + Send + 'static,
+) -> Answer {
+    let now = app.gateway.clock.now();
+    let job = app.gateway.at_jobs(move |jobs| work(jobs, now)).await??;
+    Ok(Json(json!({"job": job})))
+}
+
+fn read_id(id: &str) -> Result<JobId, Refusal> {
+    JobId::is_shaped(id).then(|| JobId::new(id)).ok_or_else(|| Refusal::bad("Invalid job ID format"))
+}
+
+/// The fields of a body, each checked and named when it is wrong.
+fn read(body: &Object) -> Result<Change, Refusal> {
+    let text = |name: &str| field::text(body, name).map(|text| text.map(str::to_owned)).map_err(Refusal::from);
+    let bounded = |name: &str, most: usize| match text(name)? {
+        Some(given) if given.chars().count() > most => {
+            Err(Refusal::bad(format!("`{name}` must have at most {most} characters")))
+        }
+        given => Ok(given),
+    };
+    let pause = match body.get("enabled") {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(true)) => Some(Pause::GoOn),
+        Some(Value::Bool(false)) => Some(Pause::Rest(None)),
+        Some(other) => return Err(Refusal::bad(format!("`enabled` must be true or false, not {}", kind(other)))),
+    };
+    Ok(Change {
+        name: bounded("name", LONGEST_NAME)?,
+        prompt: bounded("prompt", LONGEST_PROMPT)?,
+        schedule: text("schedule")?,
+        deliver: text("deliver")?,
+        skills: skills(body)?,
+        repeat: repeat(body)?,
+        pause,
+        ..Change::default()
+    })
+}
+
+fn skills(body: &Object) -> Result<Option<Vec<String>>, Refusal> {
+    let wrong = || Refusal::bad("`skills` must be a list of names");
+    match body.get("skills") {
+        Some(Value::Array(names)) => {
+            let names = names.iter().map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong));
+            names.collect::<Result<Vec<_>, _>>().map(Some)
+        }
+        None | Some(Value::Null) => Ok(field::text(body, "skill")?.map(|name| vec![name.to_owned()])),
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn repeat(body: &Object) -> Result<Option<i64>, Refusal> {
+    match body.get("repeat") {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            value.as_i64().map(Some).ok_or_else(|| Refusal::bad(format!("`repeat` must be a whole number, not {}", kind(value))))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Where the answers to webhooks go.
+
+use hermes_gateway::Gateway;
+use hermes_types::{
+    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Intake, Piece, Place, Receipt, Reply,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Where one event's answer goes; it travels with the place, so that a restart does not lose it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Target {
+    pub(super) deliver: String,
+    pub(super) extra: Map<String, Value>,
+}
+
+/// The platform `webhook`: it only sends.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct WebhookChannel {
+    gateway: Gateway,
+}
+
+impl WebhookChannel {
+    pub fn new(gateway: Gateway) -> Self {
+        Self { gateway }
+    }
+
+    async fn deliver(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+        let target = reply.place.alt_id.as_deref().and_then(|text| serde_json::from_str::<Target>(text).ok());
+        let Some(Target { deliver, extra }) = target else {
+            return Err(ChannelError::Refused("the route of this event is not known".to_owned()));
+        };
+        let text = text_of(reply);
+        match deliver.as_str() {
+            "log" => {
+                let short: String = text.chars().take(200).collect();
+                tracing::info!(chat = reply.place.chat_id, "answer to a webhook: {short}");
+            }
+            "github_comment" => self.comment(&extra, &text).await?,
+            platform => self.pass_on(platform, &extra, reply).await?,
+        }
+        Ok(Receipt { message_ids: Vec::new(), certainty: Certainty::Once })
+    }
+
+    async fn comment(&self, extra: &Map<String, Value>, text: &str) -> Result<(), ChannelError> {
+        let number = extra.get("pr_number").map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let number = number.filter(|number| number.parse::<u64>().is_ok_and(|number| number > 0));
+        let repo = extra.get("repo").and_then(Value::as_str).filter(|repo| is_repository(repo));
+        let (Some(number), Some(repo)) = (number, repo) else {
+            return Err(ChannelError::Refused("`deliver_extra` needs `repo` as owner/name and a `pr_number`".to_owned()));
+        };
+        let argv = ["gh", "pr", "comment", &number, "--repo", repo, "--body", text];
+        match self.gateway.ports.services.program(&argv).await {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(ChannelError::Refused(reason)),
+        }
+    }
+
+    /// Another platform's outbox takes it from here.
+    async fn pass_on(&self, platform: &str, extra: &Map<String, Value>, reply: &Reply) -> Result<(), ChannelError> {
+        let text = |key: &str| extra.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let chat = text("chat_id").or_else(|| self.gateway.live.now().home_channel(platform));
+        let Some(chat) = chat else {
+            return Err(ChannelError::Refused(format!("there is no chat to send to: set `chat_id` in `deliver_extra`, or the home channel of {platform}")));
+        };
+        let mut place = Place::new(ChatKind::Dm, chat);
+        place.thread_id = text("thread_id");
+        let passed = Reply {
+            platform: platform.to_owned(),
+            place,
+            pieces: reply.pieces.clone(),
+            reply_to: None,
+            choices: Vec::new(),
+            draft: None,
+            idempotency_key: format!("passed:{}", reply.idempotency_key),
+        };
+        self.gateway
+            .enqueue(passed)
+            .await
+            .map_err(|error| ChannelError::Retry { after: None, reason: error.to_string() })
+    }
+}
+
+impl Channel for WebhookChannel {
+    fn platform(&self) -> &str {
+        "webhook"
+    }
+
+    fn abilities(&self) -> Abilities {
+        // Nobody reads it here; it is split again where it is read.
+        Abilities { limit: 60_000, ..Abilities::default() }
+    }
+
+    fn listen<'a>(&'a self, _: &'a dyn Intake, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), ChannelError>> {
+        Box::pin(async move {
+            cancel.cancelled().await;
+            Ok(())
+        })
+    }
+
+    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        Box::pin(self.deliver(reply))
+    }
+
+    fn show_typing<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn text_of(reply: &Reply) -> String {
+    let texts = reply.pieces.iter().filter_map(|piece| match piece {
+        Piece::Text { text } => Some(text.as_str()),
+        Piece::File(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn is_repository(text: &str) -> bool {
+    let plain = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) && part != ".."
+    };
+    text.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name) && !owner.starts_with('-'))
+}

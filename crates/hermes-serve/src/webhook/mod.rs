@@ -1,0 +1,219 @@
+//! Webhooks in: somebody else's event becomes a message, and the answer goes where its route says.
+//!
+//! Invariants: nothing is looked at before the signature is right; an event is on disk before it is accepted; the same
+//! delivery is taken once.
+
+mod channel;
+mod route;
+mod signature;
+mod template;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use hermes_gateway::Gateway;
+use hermes_types::{Accepted, Cancel, ChatKind, Envelope, Intake as _, Piece, Place, Sender};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::{Value, json};
+
+use crate::error::StartError;
+use crate::server::{Listening, listen};
+
+pub use channel::WebhookChannel;
+pub use route::{Route, Subscriptions, WebhookSettings, is_name};
+pub use signature::sign;
+
+const SLOWEST_BODY: Duration = Duration::from_secs(30);
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The server of webhooks. Clones are the same one.
+#[derive(Clone)]
+struct Webhooks {
+    gateway: Gateway,
+    settings: Arc<WebhookSettings>,
+    subscriptions: Arc<Subscriptions>,
+    /// When each route was used in the last minute.
+    used: Arc<Mutex<HashMap<String, Vec<Duration>>>>,
+}
+
+/// Listens for webhooks until it is stopped.
+pub async fn start_webhooks(
+    gateway: Gateway,
+    settings: WebhookSettings,
+    cancel: &Cancel,
+) -> Result<Listening, StartError> {
+    settings.check()?;
+    let address = format!("{}:{}", settings.host, settings.port);
+    let subscriptions = Subscriptions::new(gateway.live.home().join("webhook_subscriptions.json"));
+    let webhooks = Webhooks {
+        gateway,
+        settings: Arc::new(settings),
+        subscriptions: Arc::new(subscriptions),
+        used: Arc::default(),
+    };
+    let router = Router::new()
+        .route("/health", get(|| async { Json(json!({"status": "ok", "platform": "webhook"})) }))
+        .route("/webhooks/{route}", post(receive))
+        .with_state(webhooks);
+    let listening = listen(&address, router, cancel).await?;
+    let local: SocketAddr = listening.address;
+    tracing::info!("webhooks are taken at http://{local}/webhooks/…");
+    Ok(listening)
+}
+
+/// What a request is answered with when nothing came of it.
+type Refused = (StatusCode, Json<Value>);
+
+fn refused(status: StatusCode, text: impl Into<String>) -> Refused {
+    (status, Json(json!({"error": text.into()})))
+}
+
+async fn receive(
+    State(webhooks): State<Webhooks>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match webhooks.take(&name, &headers, body).await {
+        Ok(answer) => answer.into_response(),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+impl Webhooks {
+    async fn take(&self, name: &str, headers: &HeaderMap, body: Body) -> Result<Refused, Refused> {
+        let unknown = || refused(StatusCode::NOT_FOUND, format!("Unknown route: {name}"));
+        let route = self.settings.routes.get(name).cloned().or_else(|| self.subscriptions.find(name));
+        let route = route.ok_or_else(unknown)?;
+        if !route.enabled {
+            return Err(refused(StatusCode::FORBIDDEN, format!("The route {name} is turned off")));
+        }
+        let body = self.read(headers, body).await?;
+        let secret = route.secret.as_deref().or(self.settings.secret.as_deref()).unwrap_or_default();
+        let now = self.gateway.clock.now().seconds();
+        if !signature::is_right(headers, &body, secret, now, self.settings.is_loopback()) {
+            tracing::warn!(route = name, "a webhook with a wrong signature was refused");
+            return Err(refused(StatusCode::UNAUTHORIZED, "Invalid signature"));
+        }
+        if !self.has_room(name) {
+            return Err(refused(StatusCode::TOO_MANY_REQUESTS, "Too many events on this route; try again in a minute"));
+        }
+        let payload = parse(&body).ok_or_else(|| refused(StatusCode::BAD_REQUEST, "The body is neither JSON nor a form"))?;
+        let event = event_of(headers, &payload);
+        if !route.takes(&event, &payload) {
+            return Ok((StatusCode::OK, Json(json!({"status": "ignored", "event": event}))));
+        }
+        let delivery = delivery_of(headers, now);
+        let envelope = self.envelope(name, &route, &event, &delivery, &payload);
+        match self.gateway.accept(envelope).await {
+            Ok(Accepted::New) => Ok((
+                StatusCode::ACCEPTED,
+                Json(json!({"status": "accepted", "route": name, "event": event, "delivery_id": delivery})),
+            )),
+            Ok(Accepted::Duplicate) => {
+                Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))))
+            }
+            Err(error) => Err(refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+        }
+    }
+
+    async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
+        let limit = self.settings.largest_body;
+        let too_large = || refused(StatusCode::PAYLOAD_TOO_LARGE, format!("The body is larger than {limit} bytes"));
+        let length = headers.get("content-length").and_then(|value| value.to_str().ok());
+        if length.and_then(|text| text.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        tokio::select! {
+            read = Limited::new(body, limit).collect() => read.map(|read| read.to_bytes()).map_err(|_| too_large()),
+            () = self.gateway.clock.sleep(SLOWEST_BODY) => {
+                Err(refused(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
+            }
+        }
+    }
+
+    /// Counted only for those whose signature is right: others cannot use up a route.
+    fn has_room(&self, name: &str) -> bool {
+        let now = self.gateway.clock.monotonic();
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = used.entry(name.to_owned()).or_default();
+        times.retain(|at| now.saturating_sub(*at) < MINUTE);
+        if times.len() >= self.settings.per_minute {
+            return false;
+        }
+        times.push(now);
+        true
+    }
+
+    fn envelope(&self, name: &str, route: &Route, event: &str, delivery: &str, payload: &Value) -> Envelope {
+        let prompt = match &route.prompt {
+            Some(prompt) => template::fill(prompt, event, payload),
+            None => template::plain(name, event, payload),
+        };
+        let text = match route.skills.first().and_then(|skill| self.gateway.ports.services.skill(skill, &prompt)) {
+            Some(text) => text,
+            None => prompt,
+        };
+        let target = channel::Target {
+            deliver: route.deliver.clone(),
+            extra: template::fill_all(&route.deliver_extra, event, payload),
+        };
+        let mut place = Place::new(ChatKind::Webhook, format!("webhook:{name}:{delivery}"));
+        place.alt_id = serde_json::to_string(&target).ok();
+        Envelope {
+            platform: "webhook".to_owned(),
+            platform_key: format!("{name}:{delivery}"),
+            place,
+            sender: Sender { user_id: Some(format!("webhook:{name}")), user_name: Some(name.to_owned()), alt_id: None },
+            parts: vec![Piece::Text { text }],
+            message_id: None,
+            reply_to: None,
+            reply_to_text: None,
+            skill: None,
+            received_at: self.gateway.clock.now(),
+        }
+    }
+}
+
+/// JSON, else a form.
+fn parse(body: &Bytes) -> Option<Value> {
+    if let Ok(value) = serde_json::from_slice::<Value>(body) {
+        return Some(value);
+    }
+    let text = std::str::from_utf8(body).ok().filter(|text| text.contains('='))?;
+    let mut form = serde_json::Map::new();
+    for pair in text.split('&') {
+        let (name, value) = pair.split_once('=')?;
+        form.insert(template::unescape(name), Value::String(template::unescape(value)));
+    }
+    Some(Value::Object(form))
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty())
+}
+
+fn event_of(headers: &HeaderMap, payload: &Value) -> String {
+    let named = |key: &str| payload.get(key).and_then(Value::as_str);
+    header(headers, "x-github-event")
+        .or_else(|| header(headers, "x-gitlab-event"))
+        .or_else(|| named("event_type"))
+        .or_else(|| named("type"))
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+fn delivery_of(headers: &HeaderMap, now: f64) -> String {
+    ["x-github-delivery", "svix-id", "x-request-id"]
+        .into_iter()
+        .find_map(|name| header(headers, name))
+        .map_or_else(|| format!("{:.0}-{}", now * 1000.0, hermes_types::random_hex(6)), str::to_owned)
+}

@@ -1,0 +1,162 @@
+//! Whether an event comes from who knows the secret. Pure, and in constant time where it compares.
+
+use std::fmt::Write as _;
+
+use axum::http::HeaderMap;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+
+use super::header;
+use super::route::NO_CHECK;
+
+/// How old a signed time may be, either way.
+const WINDOW: f64 = 300.0;
+
+/// The first header that is there decides.
+pub(super) fn is_right(headers: &HeaderMap, body: &[u8], secret: &str, now: f64, loopback: bool) -> bool {
+    if secret.is_empty() {
+        return false;
+    }
+    if secret == NO_CHECK {
+        return loopback;
+    }
+    if let Some(given) = header(headers, "svix-signature") {
+        return svix(headers, body, secret, given, now);
+    }
+    if let Some(given) = header(headers, "x-hub-signature-256") {
+        return given.strip_prefix("sha256=").is_some_and(|hex| same(hex, &to_hex(&mac(secret.as_bytes(), &[body]))));
+    }
+    if let Some(given) = header(headers, "x-gitlab-token") {
+        return same(given, secret);
+    }
+    if let Some(given) = header(headers, "x-webhook-signature-v2") {
+        let Some(time) = header(headers, "x-webhook-timestamp") else { return false };
+        return is_recent(time, now) && same(given, &to_hex(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])));
+    }
+    header(headers, "x-webhook-signature")
+        .is_some_and(|given| same(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
+}
+
+/// The signature a sender in the manner of GitHub puts into `X-Hub-Signature-256`.
+pub fn sign(secret: &str, body: &[u8]) -> String {
+    format!("sha256={}", to_hex(&mac(secret.as_bytes(), &[body])))
+}
+
+fn svix(headers: &HeaderMap, body: &[u8], secret: &str, given: &str, now: f64) -> bool {
+    let (Some(id), Some(time)) = (header(headers, "svix-id"), header(headers, "svix-timestamp")) else { return false };
+    let key = match secret.strip_prefix("whsec_") {
+        Some(encoded) => match from_base64(encoded) {
+            Some(key) => key,
+            None => return false,
+        },
+        None => secret.as_bytes().to_vec(),
+    };
+    let expected = to_base64(&mac(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", body]));
+    is_recent(time, now) && given.split(' ').filter_map(|one| one.strip_prefix("v1,")).any(|one| same(one, &expected))
+}
+
+fn is_recent(time: &str, now: f64) -> bool {
+    time.trim().parse::<f64>().is_ok_and(|time| (time - now).abs() <= WINDOW)
+}
+
+fn mac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    // A key of any length is taken.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().to_vec()
+}
+
+fn same(given: &str, expected: &str) -> bool {
+    !expected.is_empty() && bool::from(given.as_bytes().ct_eq(expected.as_bytes()))
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn to_base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = (bits >> (18 - 6 * at)) & 63;
+            let digit = DIGITS.get(digit as usize).copied().unwrap_or(b'=');
+            text.push(if at <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0_u32, 0);
+    for c in text.trim_end_matches('=').bytes() {
+        let digit = DIGITS.iter().position(|known| *known == c)?;
+        bits = bits << 6 | u32::try_from(digit).ok()?;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from((bits >> count) & 255).ok()?);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (axum::http::HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn each_manner_of_signing_is_known_and_forgeries_are_not() {
+        let (secret, body, now) = ("s3cret", b"{\"a\":1}".as_slice(), 1_700_000_000.0);
+        let hex = to_hex(&mac(secret.as_bytes(), &[body]));
+        let check = |pairs: &[(&'static str, &str)]| is_right(&headers(pairs), body, secret, now, false);
+        assert!(check(&[("x-hub-signature-256", &format!("sha256={hex}"))]));
+        assert!(!check(&[("x-hub-signature-256", &hex)]));
+        assert!(!check(&[("x-hub-signature-256", &format!("sha256={}0", &hex[..63]))]));
+        assert!(check(&[("x-gitlab-token", "s3cret")]));
+        assert!(!check(&[("x-gitlab-token", "s3cre")]));
+        assert!(check(&[("x-webhook-signature", &hex)]));
+        let v2 = to_hex(&mac(secret.as_bytes(), &[b"1700000000", b".", body]));
+        assert!(check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1700000000")]));
+        assert!(!check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1699999000")]), "another time");
+        assert!(!check(&[("x-webhook-signature-v2", "no"), ("x-webhook-timestamp", "1700000000"), ("x-webhook-signature", &hex)]));
+        assert!(!check(&[]));
+        assert!(!is_right(&headers(&[("x-gitlab-token", "")]), body, "", now, true));
+        let old = to_hex(&mac(secret.as_bytes(), &[b"1699999000", b".", body]));
+        assert!(!check(&[("x-webhook-signature-v2", &old), ("x-webhook-timestamp", "1699999000")]), "a replay");
+    }
+
+    #[test]
+    fn svix_is_as_its_makers_document_it() {
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let body = br#"{"test": 2432232314}"#;
+        let pairs = [
+            ("svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
+            ("svix-timestamp", "1614265330"),
+            ("svix-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,other"),
+        ];
+        assert!(is_right(&headers(&pairs), body, secret, 1_614_265_330.0, false));
+        assert!(!is_right(&headers(&pairs), body, secret, 1_614_265_931.0, false));
+    }
+
+    #[test]
+    fn not_checking_is_for_this_machine_only() {
+        assert!(is_right(&HeaderMap::new(), b"", NO_CHECK, 0.0, true));
+        assert!(!is_right(&HeaderMap::new(), b"", NO_CHECK, 0.0, false));
+    }
+}

@@ -1,0 +1,143 @@
+//! Webhooks in.
+
+use std::sync::Arc;
+
+use hermes_config::{Config, Env, Home};
+use hermes_serve::{WebhookChannel, WebhookSettings, sign, start_webhooks};
+use hermes_testkit::FakeChannel;
+use hermes_types::Cancel;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::support::{Answer, Bench, TestModel, read_all};
+
+const CONFIG: &str = r#"
+platforms:
+  webhook:
+    enabled: true
+    extra:
+      host: 127.0.0.1
+      port: 0
+      rate_limit: 3
+      routes:
+        gh: {secret: s3cret, events: [push, merge_request], prompt: "{event_type} by {user.name}: {text}", deliver: fake, deliver_extra: {chat_id: "chat-{user.name}"}}
+        off: {secret: s3cret, enabled: false}
+        plain: {secret: s3cret}
+"#;
+
+struct Hooked {
+    bench: Bench,
+    address: std::net::SocketAddr,
+    fake: FakeChannel,
+}
+
+impl Hooked {
+    async fn new() -> Self {
+        let bench = Bench::configured(TestModel::echo(), CONFIG, &[("API_SERVER_KEY", "k")]).await;
+        let env = Env::from_pairs([("X", "1")]);
+        let settings = WebhookSettings::resolve(&Config::load(&Home::at(bench.folder.path()), &env), &env).unwrap();
+        let listening = start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await.unwrap();
+        let fake = FakeChannel::new("fake");
+        bench.gateway.connect(Arc::new(fake.clone()));
+        bench.gateway.connect(Arc::new(WebhookChannel::new(bench.gateway.clone())));
+        let address = listening.address;
+        // Dropping it would end the server; it goes with the test.
+        std::mem::forget(listening);
+        Self { bench, address, fake }
+    }
+
+    async fn post(&self, route: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut text = format!("POST /webhooks/{route} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        text.push_str(body);
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        read_all(&mut stream).await
+    }
+
+    async fn event(&self, route: &str, event: &str, delivery: &str, body: &Value) -> Answer {
+        let body = body.to_string();
+        let signature = sign("s3cret", body.as_bytes());
+        let headers =
+            [("X-GitHub-Event", event), ("X-GitHub-Delivery", delivery), ("X-Hub-Signature-256", signature.as_str())];
+        self.post(route, &headers, &body).await
+    }
+}
+
+#[tokio::test]
+async fn an_event_becomes_a_message_and_its_answer_goes_where_the_route_says() {
+    let hooked = Hooked::new().await;
+    let body = json!({"user": {"name": "ann"}, "text": "hello"});
+    let answer = hooked.event("gh", "push", "d1", &body).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_eq!(answer.json()["delivery_id"], "d1");
+    assert_eq!(hooked.fake.until_said("ann", "push").await, "you said: push by ann: hello");
+    let again = hooked.event("gh", "push", "d1", &body).await;
+    assert_eq!((again.status, again.json()["status"].as_str()), (200, Some("duplicate")));
+    let other = hooked.event("gh", "star", "d2", &body).await;
+    assert_eq!((other.status, other.json()["status"].as_str()), (200, Some("ignored")));
+    assert_eq!(hooked.bench.model.questions().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_signed_is_not_looked_at() {
+    let hooked = Hooked::new().await;
+    let body = json!({"user": {"name": "eve"}, "text": "x"}).to_string();
+    for headers in [
+        &[][..],
+        &[("X-Hub-Signature-256", "sha256=00")][..],
+        &[("X-Gitlab-Token", "wrong")][..],
+        &[("X-Webhook-Signature", "")][..],
+    ] {
+        let answer = hooked.post("gh", headers, &body).await;
+        assert_eq!((answer.status, answer.json()["error"].as_str()), (401, Some("Invalid signature")));
+    }
+    assert_eq!(hooked.post("nowhere", &[], &body).await.status, 404);
+    assert_eq!(hooked.event("off", "push", "d", &json!({})).await.status, 403);
+    assert_eq!(hooked.post("..%2f..%2fetc", &[], &body).await.status, 404);
+    let large = "x".repeat(1_048_577);
+    assert_eq!(hooked.post("gh", &[], &large).await.status, 413);
+    assert!(hooked.bench.model.questions().is_empty());
+    // Forgeries did not use up the route.
+    assert_eq!(hooked.event("plain", "push", "d9", &json!({"a": 1})).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_route_takes_so_many_a_minute_and_other_bodies_are_understood() {
+    let hooked = Hooked::new().await;
+    let form = "user=ann&text=a%20b";
+    let answer = hooked.post("plain", &[("X-Gitlab-Token", "s3cret"), ("X-Gitlab-Event", "Push Hook")], form).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let nothing = hooked.post("plain", &[("X-Gitlab-Token", "s3cret")], "neither").await;
+    assert_eq!(nothing.status, 400);
+    let merge = json!({"object_kind": "merge_request", "user": {"name": "bo"}});
+    let answer = hooked.post("gh", &[("X-Gitlab-Token", "s3cret"), ("X-Gitlab-Event", "Merge Request Hook")], &merge.to_string()).await;
+    assert_eq!(answer.status, 202, "the names of GitLab are understood: {answer:?}");
+    assert_eq!(hooked.event("plain", "push", "e1", &json!({})).await.status, 202);
+    assert_eq!(hooked.event("plain", "push", "e2", &json!({})).await.status, 429);
+}
+
+#[test]
+fn a_route_without_a_secret_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let resolve = |config: &str| {
+        std::fs::write(folder.path().join("config.yaml"), config).unwrap();
+        let env = Env::from_pairs([("WEBHOOK_ENABLED", "true")]);
+        WebhookSettings::resolve(&Config::load(&Home::at(folder.path()), &env), &env).unwrap()
+    };
+    let open = resolve("platforms: {webhook: {extra: {routes: {a: {prompt: x}}}}}\n");
+    assert_eq!((open.host.as_str(), open.port, open.per_minute), ("0.0.0.0", 8644, 30));
+    let unchecked = resolve("platforms: {webhook: {extra: {routes: {a: {secret: INSECURE_NO_AUTH}}}}}\n");
+    for settings in [open, unchecked] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let refused = runtime.block_on(async {
+            let bench = Bench::with(TestModel::echo()).await;
+            start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await
+        });
+        assert!(refused.unwrap_err().to_string().contains("has no secret"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Many clients of an API server at once: how many turns a second, how long each takes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hermes_types::{Clock, WallClock};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use crate::RealClock;
+
+/// What is asked of the server.
+#[derive(Debug, Clone)]
+pub struct Load {
+    pub address: SocketAddr,
+    pub key: String,
+    /// Clients at once, each with a connection of its own.
+    pub clients: usize,
+    /// Turns in all.
+    pub turns: usize,
+    /// Turns go round as many conversations; each is a session of its own.
+    pub conversations: usize,
+    pub stream: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub took: Duration,
+    pub failed: usize,
+    /// How long each turn took, shortest first.
+    pub times: Vec<Duration>,
+    /// How long until the first byte of each answer, shortest first.
+    pub first_bytes: Vec<Duration>,
+}
+
+impl Loaded {
+    pub fn per_second(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+        let turns = self.times.len() as f64;
+        turns / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The value below which this part of the list lies.
+pub fn percentile(sorted: &[Duration], part: usize) -> Duration {
+    let at = (sorted.len() * part / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(at).copied().unwrap_or_default()
+}
+
+impl Load {
+    /// Runs it to its end.
+    pub async fn run(&self) -> Loaded {
+        let (next, clock) = (Arc::new(AtomicUsize::new(0)), WallClock::default());
+        let began = clock.monotonic();
+        let mut clients = tokio::task::JoinSet::new();
+        for _ in 0..self.clients {
+            let (load, next) = (self.clone(), next.clone());
+            #[expect(clippy::disallowed_methods, reason = "the clients of a load test are not the product's tasks")]
+            clients.spawn(async move { client(&load, &next).await });
+        }
+        let mut loaded =
+            Loaded { took: Duration::ZERO, failed: 0, times: Vec::new(), first_bytes: Vec::new() };
+        while let Some(ended) = clients.join_next().await {
+            let (times, firsts, failed) = ended.unwrap_or_default();
+            loaded.times.extend(times);
+            loaded.first_bytes.extend(firsts);
+            loaded.failed += failed;
+        }
+        loaded.took = clock.monotonic().saturating_sub(began);
+        loaded.times.sort_unstable();
+        loaded.first_bytes.sort_unstable();
+        loaded
+    }
+}
+
+async fn client(load: &Load, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration>, usize) {
+    let clock = RealClock::default();
+    let (mut times, mut firsts, mut failed) = (Vec::new(), Vec::new(), 0);
+    let mut connection = None;
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= load.turns {
+            return (times, firsts, failed);
+        }
+        let began = clock.monotonic();
+        match turn(load, number, &mut connection, &clock).await {
+            Some(first) => {
+                times.push(clock.monotonic().saturating_sub(began));
+                firsts.push(first.saturating_sub(began));
+            }
+            None => {
+                failed += 1;
+                connection = None;
+            }
+        }
+    }
+}
+
+/// One turn. Says when the first byte of its answer came; nothing when it failed.
+async fn turn(
+    load: &Load,
+    number: usize,
+    connection: &mut Option<BufReader<TcpStream>>,
+    clock: &RealClock,
+) -> Option<Duration> {
+    let stream = match connection {
+        Some(stream) => stream,
+        None => {
+            let stream = TcpStream::connect(load.address).await.ok()?;
+            let _ = stream.set_nodelay(true);
+            connection.insert(BufReader::new(stream))
+        }
+    };
+    let session = number % load.conversations.max(1);
+    let body = format!(r#"{{"messages":[{{"role":"user","content":"turn {number}"}}],"stream":{}}}"#, load.stream);
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nX-Hermes-Session-Id: load-{session}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        load.key,
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok()?;
+    let first = clock.monotonic();
+    let good = line.contains(" 200 ");
+    let (mut length, mut chunked) = (0, false);
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await.ok()?;
+        let lower = line.trim().to_lowercase();
+        if lower.is_empty() {
+            break;
+        }
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        chunked |= lower == "transfer-encoding: chunked";
+    }
+    if chunked {
+        read_chunks(stream).await?;
+    } else {
+        let mut rest = vec![0; length];
+        stream.read_exact(&mut rest).await.ok()?;
+    }
+    good.then_some(first)
+}
+
+async fn read_chunks(stream: &mut BufReader<TcpStream>) -> Option<()> {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await.ok()?;
+        let size = usize::from_str_radix(line.trim(), 16).ok()?;
+        let mut chunk = vec![0; size + 2];
+        stream.read_exact(&mut chunk).await.ok()?;
+        if size == 0 {
+            return Some(());
+        }
+    }
+}

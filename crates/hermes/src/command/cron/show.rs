@@ -1,0 +1,159 @@
+//! Jobs and their runs, for people.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hermes_gateway::process;
+use hermes_schedule::{Job, Listed, earliest, parse_instant, repeat_words};
+use hermes_store::JobRun;
+use hermes_text::{head, single_line};
+use hermes_types::Timestamp;
+
+use super::Desk;
+
+const INSIDE: usize = 62;
+/// A ticker that has given no sign for longer than this is stuck.
+const STALLED_AFTER: f64 = 200.0;
+const START: &str = "  hermes gateway run       run it in the foreground\n  hermes gateway install   install it as a service\n  hermes gateway start     start the service";
+
+impl Desk<'_> {
+    pub(super) fn list(&self, listed: Listed) -> ExitCode {
+        let jobs = self.jobs.list(listed);
+        if jobs.is_empty() {
+            self.output.line("No scheduled jobs.");
+            self.output.line("Create one with `hermes cron create \"every 2h\" \"what is to be done\"`, or ask for it in a chat.");
+            return ExitCode::SUCCESS;
+        }
+        let line = "─".repeat(INSIDE);
+        self.output.line(&format!("┌{line}┐\n│{:^INSIDE$}│\n└{line}┘", "Scheduled Jobs"));
+        for job in &jobs {
+            self.output.line(&format!("\n  {} [{}]", job.id, mark(job)));
+            for (label, text) in self.fields(job) {
+                self.output.line(&format!("    {label:<10}{text}"));
+            }
+        }
+        if process::running(&self.context.home).is_none() {
+            self.output.line("\n⚠ The gateway is not running, so nothing will run by itself. `hermes gateway run` starts it.");
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn fields(&self, job: &Job) -> Vec<(&'static str, String)> {
+        let mut fields = vec![
+            ("Name:", job.name().to_owned()),
+            ("Schedule:", job.display().to_owned()),
+            ("Repeat:", repeat(job)),
+            ("Next run:", self.time(job.next_run_at.as_deref())),
+            ("Deliver:", job.deliver()),
+        ];
+        let skills = job.skills();
+        if !skills.is_empty() {
+            fields.push(("Skills:", skills.join(", ")));
+        }
+        if let Some(error) = &job.last_error {
+            fields.push(("Error:", head(&single_line(error), 100).to_owned()));
+        }
+        if let Some(problem) = job.extra("last_delivery_error") {
+            fields.push(("Delivery:", head(&single_line(problem), 100).to_owned()));
+        }
+        fields
+    }
+
+    pub(super) fn describe_new(&self, job: &Job) {
+        self.output.line(&format!("  Name:     {}", job.name()));
+        self.output.line(&format!("  Schedule: {}", job.display()));
+        self.output.line(&format!("  Next run: {}", self.time(job.next_run_at.as_deref())));
+    }
+
+    /// In the zone schedules are read in.
+    fn time(&self, stored: Option<&str>) -> String {
+        match stored.map(|text| (text, parse_instant(text))) {
+            None => "never".to_owned(),
+            Some((_, Some(at))) => self.jobs.zone().minute(at),
+            Some((text, None)) => text.to_owned(),
+        }
+    }
+
+    pub(super) fn status(&self) -> ExitCode {
+        match process::running(&self.context.home) {
+            Some(pid) => {
+                self.output.line("✓ Gateway is running — cron jobs will fire automatically");
+                self.output.line(&format!("  PID: {pid}"));
+                self.pulse();
+            }
+            None => {
+                self.output.line("✗ Gateway is not running — cron jobs will NOT fire");
+                self.output.line(START);
+            }
+        }
+        let jobs = self.jobs.list(Listed::Enabled);
+        if jobs.is_empty() {
+            self.output.line("\nNo active jobs");
+            return ExitCode::SUCCESS;
+        }
+        self.output.line(&format!("\n{} active job(s)", jobs.len()));
+        if let Some(next) = earliest(&jobs) {
+            self.output.line(&format!("  Next run: {}", self.jobs.zone().minute(next)));
+        }
+        ExitCode::SUCCESS
+    }
+
+    /// How long ago the ticker was last seen.
+    fn pulse(&self) {
+        let text = std::fs::read_to_string(self.context.home.cron().join("ticker_heartbeat")).unwrap_or_default();
+        let Ok(last) = text.trim().parse::<f64>() else { return };
+        let age = self.now.since(Timestamp(last)).as_secs_f64();
+        match age > STALLED_AFTER {
+            true => self.output.line(&format!("  ⚠ The scheduler has not looked at the jobs for {age:.0} s")),
+            false => self.output.line(&format!("  Last look: {age:.0} s ago")),
+        }
+    }
+
+    pub(super) fn runs(&self, reference: Option<&str>, limit: usize) -> Result<ExitCode> {
+        let job = match reference {
+            None => None,
+            // A job that is gone still has its runs.
+            Some(text) => Some(self.jobs.find(text).map_or_else(|_| text.to_owned(), |job| job.id.to_string())),
+        };
+        let store = self.context.store(self.output)?;
+        let runs = store.job_runs(job.as_deref(), limit).wait()?;
+        if runs.is_empty() {
+            self.output.line("No runs yet.");
+        } else {
+            self.output.line(&format!("{:<18} {:<13} {:<10} {:<9} What", "Due", "Job", "Outcome", "Took"));
+        }
+        for run in &runs {
+            self.output.line(self.run_line(run).trim_end());
+        }
+        let _ = store.close().wait();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn run_line(&self, run: &JobRun) -> String {
+        let took = match (run.started_at, run.ended_at) {
+            (Some(from), Some(to)) => format!("{:.0} s", to.since(from).as_secs_f64()),
+            _ => String::new(),
+        };
+        let what = head(&single_line(run.error.as_deref().unwrap_or_default()), 80).to_owned();
+        let due = self.jobs.zone().minute(run.due_at);
+        format!("{due:<18} {:<13} {:<10} {took:<9} {what}", head(&run.job, 12), run.state.as_str())
+    }
+}
+
+fn mark(job: &Job) -> &str {
+    match (job.state(), job.is_enabled()) {
+        ("paused", _) => "paused",
+        ("completed", _) => "completed",
+        ("error", _) => "error",
+        (_, true) => "active",
+        (_, false) => "disabled",
+    }
+}
+
+fn repeat(job: &Job) -> String {
+    match job.repeat.as_ref().and_then(|repeat| Some((repeat.times?, repeat.completed))) {
+        Some((times, completed)) => format!("{completed}/{times}"),
+        None if repeat_words(job) == "forever" => "∞".to_owned(),
+        None => repeat_words(job),
+    }
+}

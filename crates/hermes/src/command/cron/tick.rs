@@ -1,0 +1,64 @@
+//! `hermes cron tick`: one look at the jobs without a gateway. What is to be said waits in the outbox for one.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use hermes_agent::{LaterLogs, Logs};
+use hermes_config::{Env, Surface};
+use hermes_gateway::cron::tick_once;
+use hermes_gateway::{Gateway, Live, NoServices, NoWatchers, Ports};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, Clock};
+
+use crate::cli::ChatArguments;
+use crate::context::{Context, local_time};
+use crate::output::Output;
+use crate::wiring::staff::{Staff, context as context_of};
+use crate::wiring::{Order, assemble};
+
+const LOGS_AT_ONCE: usize = 64;
+
+pub(super) fn run(context: &Context, output: &Output) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    let count = runtime.block_on(tick(context, output))?;
+    if count > 0 {
+        output.line(&format!("{count} job(s) run."));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn tick(context: &Context, output: &Output) -> Result<usize> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let store = context.store(output)?;
+    let folder = std::env::current_dir().context("the working folder is gone")?;
+    let live = Live::new(context.home.clone(), Env::process(), folder);
+    let settings = live.now();
+    let own = context_of(&context.home, &settings);
+    let arguments = ChatArguments::default();
+    let order = Order {
+        arguments: &arguments,
+        platform: "cron",
+        surface: Surface::Gateway,
+        hands: None,
+        without: &[],
+        logs: Logs::None,
+    };
+    let wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
+    let logs = Arc::new(LaterLogs::default());
+    let staff =
+        Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
+    let ports = Ports { agents: staff, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+    let cancel = Cancel::new();
+    let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &cancel);
+    let ran = tick_once(&gateway).await;
+    gateway.stop().await;
+    while logs.write(&context.home.sessions(), LOGS_AT_ONCE).await {}
+    wired.hands.let_go().await;
+    store.close().await?;
+    Ok(ran?)
+}

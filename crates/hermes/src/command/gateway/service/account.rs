@@ -1,0 +1,42 @@
+//! Whose service it is.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use hermes_config::Env;
+
+use super::control::Control;
+
+/// A person of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) folder: PathBuf,
+}
+
+impl Account {
+    pub(crate) fn find(control: &Control, name: &str) -> Result<Self> {
+        let known = |database, key: &str| -> Result<Option<Vec<String>>> {
+            let said = control.ask("getent", &[database, key])?;
+            let fields = || said.text.lines().next().unwrap_or_default().split(':').map(str::to_owned).collect();
+            Ok((said.code == 0).then(fields))
+        };
+        let person = known("passwd", name)?;
+        let Some([name, _, _, group, _, folder, ..]) = person.as_deref() else {
+            bail!("there is no user `{name}` on this machine");
+        };
+        let group = known("group", group)?.and_then(|fields| fields.into_iter().next()).unwrap_or_else(|| group.clone());
+        Ok(Self { name: name.clone(), group, folder: PathBuf::from(folder) })
+    }
+}
+
+/// Who is behind this command: behind `sudo`, the one who typed it.
+pub(crate) fn person(env: &Env) -> Option<&str> {
+    ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| env.shell(name)).filter(|name| !name.is_empty())
+}
+
+/// A home below one person's folder, at the same place below another's.
+pub(crate) fn moved(home: &Path, from: &Path, to: &Path) -> PathBuf {
+    home.strip_prefix(from).map_or_else(|_| home.to_owned(), |below| to.join(below))
+}

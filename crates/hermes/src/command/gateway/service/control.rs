@@ -1,0 +1,76 @@
+//! Asking the machine's own programs: `systemctl`, `loginctl`, `launchctl`, `getent`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use hermes_config::Env;
+use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
+use hermes_task::SystemClock;
+use hermes_types::Cancel;
+use tokio::runtime::Runtime;
+
+/// Stopping a service may take as long as its unit allows.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Starts programs and waits for them.
+#[derive(Debug)]
+pub(crate) struct Control {
+    programs: Programs,
+    runtime: Runtime,
+}
+
+/// What a program answered.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) text: String,
+}
+
+impl Control {
+    /// `runtime_folder` is where the user's own service manager listens; programs are told of it where the session did
+    /// not.
+    pub(crate) fn new(env: &Env, runtime_folder: &Path) -> Result<Self> {
+        let mut variables = Variables::for_commands(env.iter(), &[], &[]);
+        let bus = runtime_folder.join("bus");
+        if env.get("XDG_RUNTIME_DIR").is_none() && runtime_folder.is_dir() {
+            variables = variables.with("XDG_RUNTIME_DIR", &runtime_folder.to_string_lossy());
+        }
+        if env.get("DBUS_SESSION_BUS_ADDRESS").is_none() && bus.exists() {
+            variables = variables.with("DBUS_SESSION_BUS_ADDRESS", &format!("unix:path={}", bus.display()));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+        Ok(Self { programs: Programs::new(variables, Arc::new(SystemClock::new())), runtime })
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+        self.programs.find(name)
+    }
+
+    /// Runs a program to its end.
+    pub(crate) fn ask(&self, name: &str, arguments: &[&str]) -> Result<Said> {
+        let program = Program {
+            name,
+            arguments: arguments.iter().map(OsString::from).collect(),
+            directory: Path::new("/"),
+            limit: LIMIT,
+            complaints: Complaints::Keep,
+        };
+        match self.runtime.block_on(self.programs.output(program, &Cancel::new()))? {
+            (text, ProgramEnd::Exited(code)) => Ok(Said { code, text: text.trim_end().to_owned() }),
+            _ => bail!("`{name} {}` did not end within {} s", arguments.join(" "), LIMIT.as_secs()),
+        }
+    }
+
+    /// Runs a program that must succeed.
+    pub(crate) fn order(&self, name: &str, arguments: &[&str]) -> Result<()> {
+        let said = self.ask(name, arguments)?;
+        if said.code == 0 {
+            return Ok(());
+        }
+        let line = format!("{name} {}", arguments.join(" "));
+        bail!("`{line}` failed with {}: {}", said.code, said.text.trim());
+    }
+}

@@ -1,0 +1,118 @@
+//! What the service of a home is called. Pure, but for following links.
+//!
+//! Invariant: one home has one name, however its path was written; two homes never share one.
+
+use std::path::{Component, Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+const LONGEST_PROFILE: usize = 64;
+/// Bytes of the digest that tell homes apart.
+const TELLING_BYTES: usize = 4;
+
+/// The names under which service managers know the gateway of one home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    suffix: String,
+}
+
+impl Names {
+    /// Both paths as [`resolved`] gives them; `usual` is the home of those who chose none.
+    pub(crate) fn of(home: &Path, usual: &Path) -> Self {
+        let suffix = if home == usual {
+            String::new()
+        } else if let Some(profile) = profile(home, usual) {
+            format!("-{profile}")
+        } else {
+            format!("-{}", telling_digits(home))
+        };
+        Self { suffix }
+    }
+
+    pub(crate) fn unit(&self) -> String {
+        format!("hermes-gateway{}", self.suffix)
+    }
+
+    pub(crate) fn unit_file(&self) -> String {
+        format!("{}.service", self.unit())
+    }
+
+    /// For launchd.
+    pub(crate) fn label(&self) -> String {
+        format!("ai.hermes.gateway{}", self.suffix)
+    }
+}
+
+/// The name of a profile below the usual home.
+fn profile(home: &Path, usual: &Path) -> Option<String> {
+    let name = home.strip_prefix(usual.join("profiles")).ok()?.to_str()?;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let fits = name.len() <= LONGEST_PROFILE
+        && name.starts_with(plain)
+        && name.chars().all(|c| plain(c) || c == '_' || c == '-');
+    fits.then(|| name.to_owned())
+}
+
+fn telling_digits(home: &Path) -> String {
+    let digest = Sha256::digest(home.to_string_lossy().as_bytes());
+    digest.iter().take(TELLING_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Absolute, without links, `.`, `..` and a slash at the end. What does not exist yet is taken as it is written.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut done = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => {
+                done.pop();
+            }
+            Component::CurDir => {}
+            part => {
+                done.push(part);
+                if let Ok(real) = done.canonicalize() {
+                    done = real;
+                }
+            }
+        }
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_has_one_name() {
+        let name = |home: &str| Names::of(Path::new(home), Path::new("/home/u/.hermes")).unit();
+        assert_eq!(name("/home/u/.hermes"), "hermes-gateway");
+        assert_eq!(name("/home/u/.hermes/profiles/work-2"), "hermes-gateway-work-2");
+        // What `printf %s /srv/agent | sha256sum` begins with.
+        assert_eq!(name("/srv/agent"), "hermes-gateway-5ecc1654");
+        for no_profile in [
+            "/home/u/.hermes/profiles/Work",
+            "/home/u/.hermes/profiles/-x",
+            "/home/u/.hermes/profiles/a/b",
+            "/home/u/.hermes/profiles",
+        ] {
+            let suffix = name(no_profile).replace("hermes-gateway-", "");
+            assert!(suffix.len() == 8 && suffix.chars().all(|c| c.is_ascii_hexdigit()), "{no_profile}");
+        }
+        let label = Names::of(Path::new("/srv/agent"), Path::new("/home/u/.hermes")).label();
+        assert_eq!(label, "ai.hermes.gateway-5ecc1654");
+    }
+
+    #[test]
+    fn a_path_is_the_same_however_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("real");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, folder.path().join("link")).unwrap();
+        for written in ["real", "real/", "./real", "link", "link/", "real/../link", "missing/../real"] {
+            let path = PathBuf::from(format!("{}/{written}", folder.path().display()));
+            assert_eq!(resolved(&path), real, "{written}");
+        }
+        assert_eq!(resolved(&folder.path().join("link/new")), real.join("new"));
+    }
+}

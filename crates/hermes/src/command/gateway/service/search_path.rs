@@ -1,0 +1,56 @@
+//! Where programs are looked for in a service, which has no login shell to say so.
+
+use std::path::{Path, PathBuf};
+
+const STANDARD: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// Below the user's folder, taken where they exist.
+const OF_THE_USER: [&str; 4] = [".local/bin", ".cargo/bin", "go/bin", ".npm-global/bin"];
+
+/// The folders programs of a service come from: ours, that of `node`, the user's own, then `rest`.
+pub(crate) fn search_path(binary: &Path, node: Option<PathBuf>, user: &Path, rest: &[String]) -> String {
+    let own = binary.parent().map(Path::to_owned);
+    let users = OF_THE_USER.iter().map(|name| user.join(name)).filter(|folder| folder.is_dir());
+    let rest = rest.iter().filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let mut folders: Vec<String> = Vec::new();
+    for folder in own.into_iter().chain(node).chain(users).chain(rest) {
+        let folder = folder.to_string_lossy().into_owned();
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    folders.join(":")
+}
+
+/// The folders every system has.
+pub(crate) fn standard() -> Vec<String> {
+    STANDARD.map(str::to_owned).to_vec()
+}
+
+/// The folder of `node` itself, behind any link, looked for in these paths. The one a service has already comes first:
+/// a definition must not change with the shell that looks at it.
+pub(crate) fn node_folder(paths: &[Option<&str>]) -> Option<PathBuf> {
+    let folders = paths.iter().flatten().flat_map(|path| path.split(':'));
+    let node = folders.map(|folder| Path::new(folder).join("node")).find(|node| node.is_file())?;
+    node.canonicalize().ok()?.parent().map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_folder_is_first_and_none_is_named_twice() {
+        let user = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(user.path().join(".cargo/bin")).unwrap();
+        let node = user.path().join("node/bin");
+        std::fs::create_dir_all(&node).unwrap();
+        std::fs::write(node.join("node"), "").unwrap();
+        let listed = format!("/nowhere:{}", node.display());
+        let found = node_folder(&[None, Some("/nowhere"), Some(&listed)]);
+        let path = search_path(Path::new("/usr/bin/hermes"), found, user.path(), &standard());
+        let user = user.path().canonicalize().unwrap();
+        let blank = path.replace(&*user.to_string_lossy(), "~");
+        assert_eq!(blank, "/usr/bin:~/node/bin:~/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin");
+    }
+}

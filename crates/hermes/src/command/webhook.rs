@@ -1,0 +1,129 @@
+//! `hermes webhook`: routes that are added while the gateway runs.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use hermes_serve::{Route, Subscriptions, WebhookSettings, is_name, sign};
+use serde_json::{Map, Value, json};
+
+use crate::cli::WebhookCommand;
+use crate::context::{Context, local_time, now};
+use crate::output::Output;
+
+pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+    let config = context.config(output);
+    let Some(settings) = WebhookSettings::resolve(&config, &context.env) else {
+        output.line("Webhooks are not turned on. To take them:");
+        output.line("  hermes config set WEBHOOK_ENABLED true");
+        output.line("  hermes config set WEBHOOK_SECRET …      a secret for all routes");
+        output.line("and restart the gateway.");
+        return Ok(ExitCode::FAILURE);
+    };
+    let subscriptions = Subscriptions::new(context.home.join("webhook_subscriptions.json"));
+    match command {
+        WebhookCommand::Subscribe { name, prompt, events, description, skills, deliver, deliver_chat_id, secret } => {
+            let name = name.to_lowercase().replace(' ', "-");
+            if !is_name(&name) {
+                bail!("`{name}` cannot be a route: letters, digits, `-` and `_`, beginning with a letter or digit");
+            }
+            let mut deliver_extra = Map::new();
+            if let Some(chat) = deliver_chat_id {
+                deliver_extra.insert("chat_id".to_owned(), Value::String(chat));
+            }
+            let secret = secret.map_or_else(random_secret, Ok)?;
+            let route = Route {
+                events: listed(events.as_deref()),
+                secret: Some(secret.clone()),
+                prompt,
+                skills: listed(skills.as_deref()),
+                deliver: deliver.unwrap_or_else(|| "log".to_owned()),
+                deliver_extra,
+                description,
+                created_at: Some(local_time(now()).to_string()),
+                enabled: true,
+                more: Map::new(),
+            };
+            let mut routes = subscriptions.all();
+            routes.insert(name.clone(), route);
+            subscriptions.save(&routes)?;
+            output.line(&format!("✓ Subscribed {name}"));
+            output.line(&format!("  URL:    http://{}:{}/webhooks/{name}", settings.host, settings.port));
+            output.line(&format!("  Secret: {secret}"));
+        }
+        WebhookCommand::List => list(&settings, &subscriptions, output),
+        WebhookCommand::Remove { name } => {
+            let mut routes = subscriptions.all();
+            if routes.remove(&name).is_none() {
+                bail!("there is no subscription `{name}`; `hermes webhook list` shows them");
+            }
+            subscriptions.save(&routes)?;
+            output.line(&format!("✓ Removed {name}"));
+        }
+        WebhookCommand::Test { name, payload } => {
+            let route = settings.routes.get(&name).cloned().or_else(|| subscriptions.find(&name));
+            let Some(route) = route else { bail!("there is no route `{name}`; `hermes webhook list` shows them") };
+            let secret = route.secret.or_else(|| settings.secret.clone()).unwrap_or_default();
+            let body = payload.unwrap_or_else(|| json!({"test": true, "event_type": "test"}).to_string());
+            let answer = post(&settings, &name, &body, &sign(&secret, body.as_bytes()))?;
+            output.line(&answer);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listed(text: Option<&str>) -> Vec<String> {
+    text.map(hermes_config::env::split_list).unwrap_or_default()
+}
+
+fn list(settings: &WebhookSettings, subscriptions: &Subscriptions, output: &Output) {
+    let dynamic = subscriptions.all();
+    if settings.routes.is_empty() && dynamic.is_empty() {
+        output.line("There are no routes. `hermes webhook subscribe NAME --prompt …` adds one.");
+        return;
+    }
+    for (name, route, origin) in settings
+        .routes
+        .iter()
+        .map(|(name, route)| (name, route, "config.yaml"))
+        .chain(dynamic.iter().map(|(name, route)| (name, route, "subscription")))
+    {
+        let events = if route.events.is_empty() { "all events".to_owned() } else { route.events.join(", ") };
+        output.line(&format!("{name}  ({origin})  {events} → {}", route.deliver));
+        if let Some(about) = &route.description {
+            output.line(&format!("  {about}"));
+        }
+    }
+}
+
+/// 32 bytes of the system's random numbers, as text that fits into an address.
+fn random_secret() -> Result<String> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut bytes = [0_u8; 43];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if filled != bytes.len() {
+        bail!("the system gave too few random numbers");
+    }
+    Ok(bytes.iter().filter_map(|byte| DIGITS.get(usize::from(byte % 64))).map(|digit| char::from(*digit)).collect())
+}
+
+/// Sends a test event to the gateway on this machine.
+fn post(settings: &WebhookSettings, name: &str, body: &str, signature: &str) -> Result<String> {
+    let address = format!("127.0.0.1:{}", settings.port);
+    let mut stream = TcpStream::connect(&address)
+        .with_context(|| format!("nobody takes webhooks at {address}; is the gateway running?"))?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    write!(
+        stream,
+        "POST /webhooks/{name} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         X-GitHub-Event: test\r\nX-Hub-Signature-256: {signature}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.lines().next().unwrap_or_default().to_owned();
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+    Ok(format!("{status}\n{body}"))
+}

@@ -1,0 +1,166 @@
+//! `hooks/<name>`: Python of the user's own that is told what the gateway does.
+//!
+//! One worker per hook, started with its first event. What goes wrong in one is logged and its own business.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_config::Env;
+use hermes_exec::{Complaints, Program, Programs, Variables, Worker};
+use hermes_gateway::Watchers;
+use hermes_task::Tasks;
+use hermes_types::Clock;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+const RUNNER: &str = include_str!("hook_runner.py");
+const LIMIT: Duration = Duration::from_secs(30);
+/// Events that wait for a slow hook; older ones are dropped.
+const MOST_WAITING: usize = 1000;
+
+/// One hook as its folder describes it.
+#[derive(Debug, Clone)]
+struct Hook {
+    name: String,
+    folder: PathBuf,
+    events: Vec<String>,
+}
+
+impl Hook {
+    /// Exactly the event, or its whole family.
+    fn wants(&self, event: &str) -> bool {
+        let family = event.split_once(':').map(|(family, _)| format!("{family}:*"));
+        self.events.iter().any(|wanted| wanted == event || Some(wanted) == family.as_ref())
+    }
+}
+
+/// All hooks of a home.
+pub(crate) struct Hooks {
+    events: Option<UnboundedSender<(String, Value)>>,
+}
+
+impl Hooks {
+    /// Reads the folders, in the order of their names. Without hooks nothing is started.
+    pub(crate) fn start(home: &Path, env: &Env, clock: Arc<dyn Clock>, tasks: &Tasks) -> Self {
+        let hooks = read(&home.join("hooks"));
+        if hooks.is_empty() {
+            return Self { events: None };
+        }
+        let programs = Programs::new(Variables::for_commands(env.iter(), &[], &[]), clock.clone());
+        if programs.find("python3").is_none() {
+            tracing::warn!("there are hooks, but no python3 to run them");
+            return Self { events: None };
+        }
+        let (events, received) = unbounded_channel();
+        let staff: Vec<Running> = hooks.into_iter().map(|hook| Running { hook, worker: None }).collect();
+        drop(tasks.spawn("hooks", work(staff, received, programs, clock)));
+        Self { events: Some(events) }
+    }
+}
+
+impl Watchers for Hooks {
+    fn emit(&self, event: &str, context: Value) {
+        if let Some(events) = &self.events {
+            // Nobody is told any more when the gateway ends.
+            let _ = events.send((event.to_owned(), context));
+        }
+    }
+}
+
+struct Running {
+    hook: Hook,
+    worker: Option<Worker>,
+}
+
+async fn work(
+    mut staff: Vec<Running>,
+    mut received: UnboundedReceiver<(String, Value)>,
+    programs: Programs,
+    clock: Arc<dyn Clock>,
+) {
+    let mut waiting = VecDeque::new();
+    while let Some(event) = received.recv().await {
+        waiting.push_back(event);
+        while let Ok(event) = received.try_recv() {
+            waiting.push_back(event);
+        }
+        while waiting.len() > MOST_WAITING {
+            waiting.pop_front();
+        }
+        while let Some((event, context)) = waiting.pop_front() {
+            for running in staff.iter_mut().filter(|running| running.hook.wants(&event)) {
+                running.tell(&event, &context, &programs, &*clock).await;
+            }
+        }
+    }
+}
+
+impl Running {
+    async fn tell(&mut self, event: &str, context: &Value, programs: &Programs, clock: &dyn Clock) {
+        let line = json!({"event": event, "context": context}).to_string();
+        let name = self.hook.name.clone();
+        let worker = match &mut self.worker {
+            Some(worker) => worker,
+            None => match self.hook.start(programs).await {
+                Ok(worker) => self.worker.insert(worker),
+                Err(error) => return tracing::warn!(hook = name, %error, "a hook could not be started"),
+            },
+        };
+        match worker.ask(&line, LIMIT, clock).await {
+            Ok(answer) if answer == "ok" => {}
+            Ok(answer) => tracing::warn!(hook = name, event, "a hook failed: {answer}"),
+            Err(error) => {
+                tracing::warn!(hook = name, event, %error, "a hook does not answer; it is started anew with the next event");
+                self.worker = None;
+            }
+        }
+    }
+}
+
+impl Hook {
+    async fn start(&self, programs: &Programs) -> Result<Worker, hermes_types::RunError> {
+        let handler = self.folder.join("handler.py");
+        let arguments: Vec<OsString> = vec!["-u".into(), "-c".into(), RUNNER.into(), handler.into_os_string()];
+        let program =
+            Program { name: "python3", arguments, directory: &self.folder, limit: LIMIT, complaints: Complaints::Drop };
+        programs.worker(program).await
+    }
+}
+
+/// The folders that describe a hook; others are passed over with a word in the log.
+fn read(folder: &Path) -> Vec<Hook> {
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    folders.sort();
+    folders.into_iter().filter(|folder| folder.is_dir()).filter_map(|folder| read_one(&folder)).collect()
+}
+
+fn read_one(folder: &Path) -> Option<Hook> {
+    let file = folder.join("HOOK.yaml");
+    let text = std::fs::read_to_string(&file).ok()?;
+    let about = hermes_config::yaml::parse(&text);
+    let about = match about {
+        Ok(value) => value.to_json(),
+        Err(error) => {
+            tracing::warn!(file = %file.display(), %error, "this hook cannot be read; it is left out");
+            return None;
+        }
+    };
+    let events: Vec<String> = about
+        .get("events")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|event| event.as_str().map(str::to_owned))
+        .collect();
+    if events.is_empty() || !folder.join("handler.py").is_file() {
+        tracing::warn!(folder = %folder.display(), "a hook needs `events` and a handler.py; it is left out");
+        return None;
+    }
+    let name = about.get("name").and_then(Value::as_str).map(str::to_owned);
+    let name = name.unwrap_or_else(|| folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    Some(Hook { name, folder: folder.to_owned(), events })
+}

@@ -1,0 +1,119 @@
+//! `hermes cron`, `/cron`, and what they leave in the home.
+
+use hermes_testkit::TempHome;
+use insta::assert_snapshot;
+
+use super::support::{hermes, run_in};
+
+const JOBS: &str = r#"{
+  "jobs": [
+    {"id": "a1b2c3d4e5f6", "name": "News", "prompt": "read the news", "skills": ["web", "mail"], "skill": "web",
+     "schedule": {"kind": "cron", "expr": "0 9 * * *", "display": "0 9 * * *"}, "schedule_display": "0 9 * * *",
+     "repeat": {"times": 5, "completed": 2}, "enabled": true, "state": "scheduled", "next_run_at": "2999-01-01T09:00:00+00:00", "deliver": "telegram:1",
+     "last_error": "no key\nwas set"},
+    {"id": "b1b2c3d4e5f6", "name": "Old", "prompt": "x", "schedule": {"kind": "once", "run_at": "2020-01-01T00:00:00+00:00", "display": "once at 2020-01-01 00:00"},
+     "enabled": false, "state": "completed"},
+    {"id": "c1b2c3d4e5f6", "name": "Resting", "prompt": "x", "schedule": {"kind": "interval", "minutes": 30, "display": "every 30m"},
+     "enabled": false, "state": "paused", "next_run_at": "2998-12-31T23:00:00-05:00"}
+  ]
+}"#;
+
+fn home() -> TempHome {
+    TempHome::builder().file("cron/jobs.json", JOBS).build().unwrap()
+}
+
+fn jobs(home: &TempHome) -> serde_json::Value {
+    serde_json::from_str(&home.read("cron/jobs.json")).unwrap()
+}
+
+/// The id in `Created job: …`.
+fn created(seen: &str) -> String {
+    let line = seen.lines().find_map(|line| line.strip_prefix("Created job: "));
+    line.unwrap_or_else(|| panic!("{seen}")).to_owned()
+}
+
+#[test]
+fn the_list_shows_what_there_is() {
+    let home = home();
+    assert_snapshot!(hermes(&home, &["cron", "list", "--all"]), @"");
+    assert_snapshot!(hermes(&home, &["cron"]).lines().filter(|line| line.contains('[')).collect::<Vec<_>>().join("\n"), @"");
+    let empty = TempHome::new().unwrap();
+    assert_snapshot!(hermes(&empty, &["cron", "list"]), @"");
+}
+
+#[test]
+fn the_status_names_the_earliest_run() {
+    assert_snapshot!(hermes(&home(), &["cron", "status"]), @"");
+    assert_snapshot!(hermes(&TempHome::new().unwrap(), &["cron", "status"]).lines().last().unwrap_or_default(), @"");
+}
+
+#[test]
+fn a_job_is_made_and_changed_by_hand() {
+    let home = TempHome::new().unwrap();
+    let seen = hermes(&home, &["cron", "add", "every 2h", "look", "at", "the mail", "--name", "Mail", "--skill", "a", "--skill", "b", "--repeat", "3"]);
+    let id = created(&seen);
+    assert!(seen.starts_with("exit 0") && id.len() == 12, "{seen}");
+    let job = jobs(&home)["jobs"][0].clone();
+    assert_eq!((job["prompt"].as_str(), job["repeat"]["times"].as_u64()), (Some("look at the mail"), Some(3)));
+    assert_eq!(job["deliver"], "local");
+    let seen = hermes(&home, &["cron", "edit", &id[..5], "--schedule", "0 9 * * 1-5", "--add-skill", "c", "--remove-skill", "a"]);
+    assert!(seen.contains(&format!("Updated job: {id}")), "{seen}");
+    assert_eq!(jobs(&home)["jobs"][0]["skills"], serde_json::json!(["b", "c"]));
+    hermes(&home, &["cron", "edit", "mail", "--skill", "z", "--add-skill", "y"]);
+    assert_eq!(jobs(&home)["jobs"][0]["skills"], serde_json::json!(["z"]));
+    hermes(&home, &["cron", "edit", "Mail", "--clear-skills", "--skill", "z"]);
+    assert_eq!(jobs(&home)["jobs"][0]["skills"], serde_json::json!([]));
+    for (command, words) in [("pause", "Paused"), ("resume", "Resumed"), ("run", "Triggered")] {
+        let seen = hermes(&home, &["cron", command, &id]);
+        assert!(seen.contains(&format!("{words} job: Mail ({id})")), "{seen}");
+        assert_eq!(seen.contains("It will run on the next scheduler tick."), command == "run");
+    }
+    let seen = hermes(&home, &["cron", "rm", &id]);
+    assert!(seen.contains(&format!("Removed job: Mail ({id})")), "{seen}");
+    assert_eq!(jobs(&home)["jobs"], serde_json::json!([]));
+}
+
+#[test]
+fn mistakes_are_named_and_end_with_one() {
+    let home = home();
+    assert_snapshot!(hermes(&home, &["cron", "create", "soon", "x"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "pause", "nobody"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "resume", "Old"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "edit", "News"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "create", "1h", "cat .env"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "create", "1h", "x", "--workdir", "somewhere"]), @"");
+    let broken = TempHome::builder().file("cron/jobs.json", "{oops").build().unwrap();
+    let seen = hermes(&broken, &["cron", "create", "1h", "x"]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    assert_eq!(broken.read("cron/jobs.json.unreadable-1"), "{oops");
+}
+
+#[test]
+fn a_tick_runs_what_is_due_and_its_history_is_kept() {
+    let home = TempHome::new().unwrap();
+    assert_snapshot!(hermes(&home, &["cron", "runs"]), @"");
+    let id = created(&hermes(&home, &["cron", "create", "every 1h", "say hello", "--name", "Hello"]));
+    assert_snapshot!(hermes(&home, &["cron", "tick"]), @"");
+    hermes(&home, &["cron", "run", &id]);
+    let folder = tempfile::tempdir().unwrap();
+    assert_snapshot!(run_in(folder.path(), home.path(), &["cron", "tick"]), @"");
+    let job = jobs(&home)["jobs"][0].clone();
+    assert_eq!((job["last_status"].as_str(), job["repeat"]["completed"].as_u64()), (Some("ok"), Some(1)), "{job}");
+    let output = std::fs::read_dir(home.path().join("cron/output").join(&id)).unwrap().next().unwrap().unwrap();
+    assert!(std::fs::read_to_string(output.path()).unwrap().starts_with("# Cron Job: Hello\n"));
+    let seen = hermes(&home, &["cron", "history", "Hello"]);
+    assert!(seen.contains("completed") && seen.contains(&id), "{seen}");
+    let seen = hermes(&home, &["sessions", "list", "--source", "cron"]);
+    assert!(seen.contains(&format!("cron_{id}_")), "{seen}");
+}
+
+#[test]
+fn jobs_can_be_looked_after_from_the_chat() {
+    let home = TempHome::new().unwrap();
+    let typed = "/cron\n/cron add \"every 2h\" look at the mail\n/cron pause \"look at the mail\"\n/cron list --all\n/cron nonsense\n/cron add \"open\n/quit\n";
+    let seen = super::support::chat_lines(&home, typed);
+    assert!(seen.contains("No scheduled jobs."), "{seen}");
+    assert!(seen.contains("Created job: ") && seen.contains("Paused job: look at the mail"), "{seen}");
+    assert!(seen.contains("[paused]") && seen.contains("unrecognized subcommand") && seen.contains("A quote is not closed."), "{seen}");
+    assert_eq!(jobs(&home)["jobs"][0]["paused_reason"], "paused from /cron");
+}
