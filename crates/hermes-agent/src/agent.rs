@@ -30,6 +30,8 @@ pub struct Agent {
     pub calendar: Calendar,
     /// This process, in leases.
     pub holder: HolderId,
+    /// The scheduled job it works for, in the ledger.
+    pub job: Option<String>,
     pub limits: Limits,
     pub prompt: PromptSource,
     pub asking: Asking,
@@ -151,6 +153,7 @@ impl Agent {
             clock,
             calendar: Arc::new(CivilTime::utc),
             holder: HolderId::generate(),
+            job: None,
             limits: Limits::default(),
             prompt,
             asking: Asking::default(),

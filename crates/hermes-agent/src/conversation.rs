@@ -140,7 +140,9 @@ impl Agent {
         let row = self.store.session(session).await?.ok_or_else(|| Error::NotFound(session.clone()))?;
         let stored = self.store.transcript(session).await?;
         let cut_off = self.find_cut_off(session).await?;
-        self.store.reopen_session(session).await?;
+        if row.ended_at.is_some() {
+            self.store.reopen_session(session).await?;
+        }
         let mut messages: Vec<Message> =
             stored.into_iter().map(|StoredMessage { message, .. }| message).collect();
         pressure::strip(&mut messages);
@@ -212,8 +214,7 @@ impl Agent {
 
     /// A turn of this session that says it runs although no living process holds it.
     async fn find_cut_off(&self, session: &SessionId) -> Result<Option<CutOff>, Error> {
-        let running = self.store.running_turns().await?;
-        let Some(turn) = running.into_iter().rfind(|turn| turn.session == *session) else { return Ok(None) };
+        let Some(turn) = self.store.running_turn(session).await? else { return Ok(None) };
         let holder = self.store.lease_holder(session.as_str(), self.clock.now()).await?;
         if let Some(holder) = holder.filter(|holder| *holder != self.holder && hermes_task::may_live(holder))
         {

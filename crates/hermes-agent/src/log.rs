@@ -5,13 +5,14 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hermes_types::{CivilTime, Message, SessionId, Timestamp};
+use hermes_store::Store;
+use hermes_types::{CivilTime, Message, SessionId, Timestamp, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agent::{Agent, Logs};
+use crate::agent::{Agent, Calendar, Logs};
 use crate::conversation::Conversation;
 
 #[derive(Serialize)]
@@ -34,35 +35,102 @@ struct Existing {
     messages: Vec<Box<RawValue>>,
 }
 
+/// What stands above the messages of a log, the same for all sessions of one agent.
+#[derive(Clone)]
+struct Heading {
+    model: String,
+    base_url: String,
+    platform: String,
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Heading {
+    fn of(agent: &Agent) -> Self {
+        Self {
+            model: agent.model_name.clone(),
+            base_url: agent.base_url.clone(),
+            platform: agent.prompt.platform.clone(),
+            tools: agent.tools.clone(),
+        }
+    }
+
+    fn is_of(&self, agent: &Agent) -> bool {
+        self.model == agent.model_name
+            && self.base_url == agent.base_url
+            && self.platform == agent.prompt.platform
+            && self.tools.len() == agent.tools.len()
+    }
+}
+
 /// Logs that are written beside the turns: a turn only says which session changed, and many turns of one session are one
 /// file. What is not written when the process dies is written with the session's next turn.
-#[derive(Default)]
-#[expect(missing_debug_implementations, reason = "it holds agents, and they hold ports")]
+#[expect(missing_debug_implementations, reason = "it holds tools")]
 pub struct LaterLogs {
-    changed: Mutex<HashMap<SessionId, Agent>>,
+    store: Store,
+    calendar: Calendar,
+    changed: Mutex<Changed>,
+}
+
+#[derive(Default)]
+struct Changed {
+    sessions: HashMap<SessionId, Arc<Heading>>,
+    last: Option<Arc<Heading>>,
 }
 
 impl LaterLogs {
+    pub fn new(store: Store, calendar: Calendar) -> Self {
+        Self { store, calendar, changed: Mutex::default() }
+    }
+
     fn note(&self, agent: &Agent, session: &SessionId) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.insert(session.clone(), agent.clone());
+        let heading = match changed.last.clone().filter(|last| last.is_of(agent)) {
+            Some(heading) => heading,
+            None => Arc::new(Heading::of(agent)),
+        };
+        changed.last = Some(heading.clone());
+        changed.sessions.insert(session.clone(), heading);
     }
 
     /// Writes at most so many. Says whether any are left.
-    pub async fn write(&self, folder: &Path, most: usize) -> bool {
+    pub async fn write(&self, folder: &Path, most: usize, now: Timestamp) -> bool {
         let (taken, left) = {
             let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-            let some: Vec<SessionId> = changed.keys().take(most).cloned().collect();
-            let taken: Vec<(SessionId, Agent)> =
-                some.into_iter().filter_map(|id| changed.remove(&id).map(|agent| (id, agent))).collect();
-            (taken, !changed.is_empty())
+            let some: Vec<SessionId> = changed.sessions.keys().take(most).cloned().collect();
+            let taken: Vec<(SessionId, Arc<Heading>)> = some
+                .into_iter()
+                .filter_map(|id| changed.sessions.remove(&id).map(|heading| (id, heading)))
+                .collect();
+            (taken, !changed.sessions.is_empty())
         };
-        for (session, agent) in taken {
-            if let Err(error) = agent.write_stored_log(&session, folder).await {
+        for (session, heading) in taken {
+            if let Err(error) = self.write_one(&session, &heading, folder, now).await {
                 tracing::warn!(%error, %session, "the session log was not written");
             }
         }
         left
+    }
+
+    /// The log of a session as the database has it.
+    async fn write_one(
+        &self,
+        session: &SessionId,
+        heading: &Heading,
+        folder: &Path,
+        now: Timestamp,
+    ) -> Result<(), hermes_store::Error> {
+        let Some(row) = self.store.session(session).await? else { return Ok(()) };
+        let stored = self.store.transcript(session).await?;
+        let messages: Vec<Message> = stored.into_iter().map(|row| row.message).collect();
+        let body = Body {
+            session,
+            system_prompt: row.system_prompt.as_deref().unwrap_or_default(),
+            started: (self.calendar)(row.started_at),
+            now: (self.calendar)(now),
+            messages: &messages,
+        };
+        write_log(folder, heading, &body);
+        Ok(())
     }
 }
 
@@ -71,66 +139,56 @@ impl Agent {
         match &self.folders.logs {
             Logs::None => {}
             Logs::Later(later) => later.note(self, &conversation.session),
-            Logs::Now(folder) => self.write_one(
-                folder,
-                &conversation.session,
-                conversation.system.as_deref().unwrap_or_default(),
-                conversation.started_at,
-                &conversation.messages,
-            ),
-        }
-    }
-
-    /// The log of a session as the database has it.
-    async fn write_stored_log(&self, session: &SessionId, folder: &Path) -> Result<(), hermes_store::Error> {
-        let Some(row) = self.store.session(session).await? else { return Ok(()) };
-        let stored = self.store.transcript(session).await?;
-        let messages: Vec<Message> = stored.into_iter().map(|row| row.message).collect();
-        self.write_one(folder, session, row.system_prompt.as_deref().unwrap_or_default(), row.started_at, &messages);
-        Ok(())
-    }
-
-    fn write_one(
-        &self,
-        folder: &Path,
-        session: &SessionId,
-        system_prompt: &str,
-        started_at: Timestamp,
-        messages: &[Message],
-    ) {
-        let path = folder.join(format!("session_{session}.json"));
-        if holds_more(&path, messages.len()) {
-            return;
-        }
-        let tools = self
-            .tools
-            .iter()
-            .map(|tool| serde_json::json!({"type": "function", "function": tool.spec()}))
-            .collect();
-        let log = Log {
-            session_id: session.as_str(),
-            model: &self.model_name,
-            base_url: &self.base_url,
-            platform: &self.prompt.platform,
-            session_start: date(self, started_at),
-            last_updated: date(self, self.clock.now()),
-            system_prompt,
-            tools,
-            message_count: messages.len(),
-            messages,
-        };
-        let written = serde_json::to_vec_pretty(&log)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| write(&path, &bytes));
-        if let Err(error) = written {
-            tracing::warn!(path = %path.display(), error, "the session log was not written");
+            Logs::Now(folder) => {
+                let body = Body {
+                    session: &conversation.session,
+                    system_prompt: conversation.system.as_deref().unwrap_or_default(),
+                    started: (self.calendar)(conversation.started_at),
+                    now: (self.calendar)(self.clock.now()),
+                    messages: &conversation.messages,
+                };
+                write_log(folder, &Heading::of(self), &body);
+            }
         }
     }
 }
 
-fn date(agent: &Agent, at: hermes_types::Timestamp) -> String {
-    let date: CivilTime = (agent.calendar)(at);
-    date.to_string()
+/// What a log says about its session.
+struct Body<'a> {
+    session: &'a SessionId,
+    system_prompt: &'a str,
+    started: CivilTime,
+    now: CivilTime,
+    messages: &'a [Message],
+}
+
+fn write_log(folder: &Path, heading: &Heading, body: &Body<'_>) {
+    let path = folder.join(format!("session_{}.json", body.session));
+    if holds_more(&path, body.messages.len()) {
+        return;
+    }
+    let tools = heading
+        .tools
+        .iter()
+        .map(|tool| serde_json::json!({"type": "function", "function": tool.spec()}))
+        .collect();
+    let log = Log {
+        session_id: body.session.as_str(),
+        model: &heading.model,
+        base_url: &heading.base_url,
+        platform: &heading.platform,
+        session_start: body.started.to_string(),
+        last_updated: body.now.to_string(),
+        system_prompt: body.system_prompt,
+        tools,
+        message_count: body.messages.len(),
+        messages: body.messages,
+    };
+    let written =
+        serde_json::to_vec_pretty(&log).map_err(|error| error.to_string()).and_then(|bytes| write(&path, &bytes));
+    if let Err(error) = written {
+        tracing::warn!(path = %path.display(), error, "the session log was not written");
+    }
 }
 
 /// A cheap look: a log with fewer bytes than messages cannot hold more of them.

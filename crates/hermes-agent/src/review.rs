@@ -156,7 +156,7 @@ impl Agent {
                 session: conversation.session.clone(),
                 turn: None,
                 root_turn: None,
-                job: None,
+                job: self.job.clone(),
                 provider: spent.provider,
                 model: spent.model,
                 usage: spent.usage,

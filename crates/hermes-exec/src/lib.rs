@@ -17,6 +17,7 @@ mod group;
 mod guardian;
 mod keeper;
 mod local;
+mod memory;
 mod modal;
 mod program;
 mod remote;
@@ -42,6 +43,7 @@ pub use docker::{Docker, DockerEngine, DockerOptions, Keep, Limits, Network, Roo
 pub use elsewhere::{Backend, Elsewhere, Reachable};
 pub use hermes_guard::strip_ansi;
 pub use local::{Local, LocalHost, LocalOptions};
+pub use memory::release_memory;
 pub use modal::{Modal, ModalGateway, ModalOptions};
 pub use program::{Complaints, Program, ProgramEnd, Programs};
 pub use remote::{

@@ -161,15 +161,15 @@ impl Gateway {
     pub async fn stop(&self) {
         self.turns.shut_down().await;
         self.tasks.shut_down().await;
-        if let Err(error) = self.index.export().await {
-            tracing::warn!(%error, "the list of chats was not brought up to date");
-        }
+        self.tidy().await;
     }
 
     /// Keeps files for other programs up to date; called now and then.
     pub async fn tidy(&self) {
-        if let Err(error) = self.index.export().await {
-            tracing::warn!(%error, "the list of chats was not brought up to date");
+        match self.index.export().await {
+            Ok(true) => self.write_directory().await,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the list of chats was not brought up to date"),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod authorise;
 pub mod cron;
 mod deliver;
 mod desk;
+mod directory;
 mod gateway;
 mod intake;
 pub mod pairing;

@@ -34,7 +34,7 @@ impl Documents {
 
     /// Writes a document and removes the oldest beyond `keep`; without a number all are kept.
     pub fn write(&self, job: &Job, run: &Run<'_>, keep: Option<usize>) -> Result<PathBuf> {
-        let folder = self.folder(&job.id)?;
+        let folder = folder_of(&job.id)?;
         let folder = self.home.folder(folder)?;
         let time = self.zone.local(run.at);
         let path = folder.join(time.format("%Y-%m-%d_%H-%M-%S.md").to_string());
@@ -55,23 +55,25 @@ impl Documents {
     }
 
     fn names(&self, job: &JobId) -> Vec<PathBuf> {
-        let Ok(folder) = self.folder(job) else { return Vec::new() };
+        let Ok(folder) = folder_of(job) else { return Vec::new() };
         let listed = fs::read_dir(self.home.join(folder)).into_iter().flatten().flatten();
-        let mut names: Vec<PathBuf> =
-            listed.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|ext| ext == "md")).collect();
+        let mut names: Vec<PathBuf> = listed
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|ext| ext == "md"))
+            .collect();
         // The names begin with the time.
         names.sort_unstable();
         names
     }
+}
 
-    /// An id somebody wrote by hand must not lead out of the folder.
-    fn folder(&self, job: &JobId) -> Result<PathBuf> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if job.as_str().is_empty() || !job.as_str().chars().all(plain) {
-            return Err(Error::Field(format!("'{job}' cannot be the name of a folder")));
-        }
-        Ok(PathBuf::from("cron/output").join(job.as_str()))
+/// An id somebody wrote by hand must not lead out of the folder.
+fn folder_of(job: &JobId) -> Result<PathBuf> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if job.as_str().is_empty() || !job.as_str().chars().all(plain) {
+        return Err(Error::Field(format!("'{job}' cannot be the name of a folder")));
     }
+    Ok(PathBuf::from("cron/output").join(job.as_str()))
 }
 
 fn text(job: &Job, run: &Run<'_>, time: &str) -> String {

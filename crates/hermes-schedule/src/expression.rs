@@ -29,7 +29,7 @@ const MOST_LOOKS: usize = 100_000;
 pub(crate) enum Expression {
     /// One pattern for each time of day.
     Fixed(Vec<Cron>),
-    Open(Cron),
+    Open(Box<Cron>),
 }
 
 impl Expression {
@@ -42,13 +42,17 @@ impl Expression {
         if !(5..=7).contains(&given.len()) {
             return Err(format!("it has {} fields; five, six or seven are understood", given.len()));
         }
-        let fields: Vec<String> =
-            given.iter().zip(BOUNDS).enumerate().map(|(at, (field, bounds))| rewrite(field, at, bounds)).collect::<Result<_, _>>()?;
+        let fields: Vec<String> = given
+            .iter()
+            .zip(BOUNDS)
+            .enumerate()
+            .map(|(at, (field, bounds))| rewrite(field, at, bounds))
+            .collect::<Result<_, _>>()?;
         // The whole of it must be right before it is taken apart.
         let whole = pattern(&fields, None)?;
         let times = fixed_times(&fields);
         if times.is_empty() || times.len() > MOST_TIMES {
-            return Ok(Self::Open(whole));
+            return Ok(Self::Open(Box::new(whole)));
         }
         Ok(Self::Fixed(times.iter().map(|time| pattern(&fields, Some(*time))).collect::<Result<_, _>>()?))
     }
@@ -77,10 +81,11 @@ fn walls(pattern: &Cron, after: NaiveDateTime) -> impl Iterator<Item = NaiveDate
 
 /// A time of day comes once on every day it is meant for, whatever the clocks do.
 fn next_fixed(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
-    let instants = walls(pattern, zone.local(after).naive_local()).filter_map(|wall| match zone.readings(wall) {
-        Readings::Once(at) | Readings::Twice(at, _) => Some(at),
-        Readings::Never => zone.instant(wall).map(|at| timestamp(&at)),
-    });
+    let instants =
+        walls(pattern, zone.local(after).naive_local()).filter_map(|wall| match zone.readings(wall) {
+            Readings::Once(at) | Readings::Twice(at, _) => Some(at),
+            Readings::Never => zone.instant(wall).map(|at| timestamp(&at)),
+        });
     instants.into_iter().find(|at| at.seconds() > after.seconds())
 }
 
@@ -139,7 +144,8 @@ fn rewrite(field: &str, at: usize, bounds: (u32, u32)) -> Result<String, String>
     if let Some(strange) = field.chars().find(|c| !known(*c)) {
         return Err(format!("'{strange}' is not understood in '{field}'"));
     }
-    let parts: Vec<String> = field.split(',').map(|part| rewrite_part(part, at, bounds)).collect::<Result<_, _>>()?;
+    let parts: Vec<String> =
+        field.split(',').map(|part| rewrite_part(part, at, bounds)).collect::<Result<_, _>>()?;
     Ok(parts.join(","))
 }
 
@@ -178,7 +184,9 @@ fn rewrite_part(part: &str, at: usize, (lowest, highest): (u32, u32)) -> Result<
 
 /// Hours and minutes of an expression that names all of them; nothing where a field is open.
 fn fixed_times(fields: &[String]) -> Vec<(u32, u32)> {
-    let (Some(minutes), Some(hours)) = (values(fields.first()), values(fields.get(1))) else { return Vec::new() };
+    let (Some(minutes), Some(hours)) = (values(fields.first()), values(fields.get(1))) else {
+        return Vec::new();
+    };
     let fixed_seconds = fields.get(5).is_none_or(|field| field.parse::<u32>().is_ok());
     if !fixed_seconds {
         return Vec::new();
@@ -191,7 +199,8 @@ fn values(field: Option<&String>) -> Option<Vec<u32>> {
     for part in field?.split(',') {
         let (range, step) = part.split_once('/').unwrap_or((part, "1"));
         let (from, to) = range.split_once('-').unwrap_or((range, range));
-        let (from, to, step) = (from.parse::<u32>().ok()?, to.parse::<u32>().ok()?, step.parse::<usize>().ok()?);
+        let (from, to, step) =
+            (from.parse::<u32>().ok()?, to.parse::<u32>().ok()?, step.parse::<usize>().ok()?);
         values.extend((from..=to.min(59)).step_by(step.max(1)));
     }
     values.sort_unstable();

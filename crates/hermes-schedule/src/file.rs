@@ -3,6 +3,7 @@
 //! Invariants: a read never replaces what it cannot read; a write never does so without keeping it; an entry that is not
 //! understood stays where it is.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,7 +101,11 @@ impl JobFile {
     }
 
     /// Changes the file under its lock. `now` is what is written as the time of the change.
-    pub(crate) fn change<T>(&self, now: &str, change: impl FnOnce(&mut Content) -> Result<(T, Save)>) -> Result<T> {
+    pub(crate) fn change<T>(
+        &self,
+        now: &str,
+        change: impl FnOnce(&mut Content) -> Result<(T, Save)>,
+    ) -> Result<T> {
         let folder = self.home.folder("cron")?;
         let _lock = Lock::take(&folder.join(".jobs.lock"), PATIENCE)?;
         let (mut content, aside) = match self.look() {
@@ -158,7 +163,7 @@ pub(crate) enum Save {
 
 fn free_name(path: &Path) -> PathBuf {
     let named = |number: u32| path.with_file_name(format!("jobs.json.unreadable-{number}"));
-    (1..).map(named).find(|name| !name.exists()).unwrap_or_else(|| named(0))
+    (1..u32::MAX).map(named).find(|name| !name.exists()).unwrap_or_else(|| named(0))
 }
 
 fn parse(text: &str) -> Option<Content> {
@@ -195,7 +200,8 @@ fn without_raw_controls(text: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     for c in text.chars() {
         if inside && c < ' ' {
-            fixed.push_str(&format!("\\u{:04x}", u32::from(c)));
+            // Writing to a `String` cannot fail.
+            let _ = write!(fixed, "\\u{:04x}", u32::from(c));
             escaped = false;
             continue;
         }

@@ -15,7 +15,10 @@ pub fn parse(input: &str, now: Timestamp, zone: Zone) -> Result<Schedule> {
     let text = input.trim();
     if let Some(rest) = after_every(text) {
         return match minutes(rest) {
-            Some(0) => Err(Error::Schedule(format!("Invalid duration: '{}'. It must be longer than nothing", rest.trim()))),
+            Some(0) => Err(Error::Schedule(format!(
+                "Invalid duration: '{}'. It must be longer than nothing",
+                rest.trim()
+            ))),
             Some(minutes) => Ok(Schedule::interval(minutes)),
             None => Err(bad_duration(rest.trim())),
         };
@@ -75,7 +78,8 @@ fn cron(text: &str, now: Timestamp, zone: Zone) -> Result<Schedule> {
 }
 
 fn starts_with_date(text: &str) -> bool {
-    let shape = |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
+    let shape =
+        |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
     text.len() >= 10 && text.bytes().take(10).enumerate().all(shape)
 }
 

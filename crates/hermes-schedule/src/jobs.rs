@@ -1,4 +1,4 @@
-//! Everything that may be done to jobs. Each call is one change of the file, on the state it has then.
+//! Everything people and models may do to jobs. Each call is one change of the file, on the state it has then.
 
 use hermes_config::Home;
 use hermes_types::Timestamp;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::file::{Content, Entry, JobFile, Save};
 use crate::grammar;
-use crate::job::{Job, JobId, JobState, Origin, Repeat, RunStatus};
+use crate::job::{Job, JobId, JobState, Origin, Repeat};
 use crate::schedule::Schedule;
 use crate::screen::screen;
-use crate::zone::{Zone, parse_instant};
+use crate::zone::Zone;
 
 const NAME_CHARS: usize = 50;
 
@@ -18,7 +18,7 @@ const NAME_CHARS: usize = 50;
 #[derive(Debug, Clone)]
 pub struct Jobs {
     file: JobFile,
-    zone: Zone,
+    pub(crate) zone: Zone,
 }
 
 /// A job that does not exist yet.
@@ -69,16 +69,6 @@ pub enum Listed {
     All,
 }
 
-/// What recording a run did to its job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
-    Kept,
-    /// It had run as often as it should and is gone.
-    Finished,
-    /// Somebody removed it while it ran.
-    Gone,
-}
-
 impl Jobs {
     pub fn new(home: Home, zone: Zone) -> Self {
         Self { file: JobFile::new(home), zone }
@@ -100,7 +90,8 @@ impl Jobs {
     pub fn find(&self, reference: &str) -> Result<Job> {
         let jobs = self.list(Listed::All);
         let reference = reference.trim();
-        let by = |fits: &dyn Fn(&Job) -> bool| jobs.iter().filter(|job| fits(job)).cloned().collect::<Vec<_>>();
+        let by =
+            |fits: &dyn Fn(&Job) -> bool| jobs.iter().filter(|job| fits(job)).cloned().collect::<Vec<_>>();
         let exact = by(&|job| job.id.as_str() == reference);
         let named = by(&|job| job.name().eq_ignore_ascii_case(reference));
         let begun = by(&|job| !reference.is_empty() && job.id.as_str().starts_with(reference));
@@ -116,7 +107,7 @@ impl Jobs {
     }
 
     pub fn create(&self, new: NewJob, now: Timestamp) -> Result<Job> {
-        let skills = clean_skills(new.skills);
+        let skills = clean_skills(&new.skills);
         if new.prompt.trim().is_empty() && skills.is_empty() {
             return Err(Error::Field("create requires either prompt or at least one skill".to_owned()));
         }
@@ -125,16 +116,15 @@ impl Jobs {
         let next = self.first_time(&schedule, now)?;
         let once = (!schedule.recurs()).then_some(1);
         let repeat = new.repeat.and_then(|times| u64::try_from(times).ok()).filter(|times| *times > 0);
-        let deliver = text(new.deliver).unwrap_or_else(|| {
-            if new.origin.is_some() { "origin".to_owned() } else { "local".to_owned() }
-        });
+        let deliver = text(new.deliver)
+            .unwrap_or_else(|| if new.origin.is_some() { "origin".to_owned() } else { "local".to_owned() });
         let mut job = Job {
             id: JobId::generate(),
             name: Some(name(new.name, &new.prompt, &skills)),
             prompt: Some(new.prompt),
             model: text(new.model),
             provider: text(new.provider),
-            base_url: text(new.base_url).map(without_slash),
+            base_url: text(new.base_url).as_deref().map(without_slash),
             schedule_display: schedule.display().map(str::to_owned),
             schedule,
             repeat: Some(Repeat { times: repeat.or(once), ..Repeat::default() }),
@@ -219,59 +209,11 @@ impl Jobs {
         })
     }
 
-    /// Gives a job its next time, unless somebody gave it another since it was looked at.
-    pub fn advance(&self, seen: &Job, next: Option<Timestamp>, now: Timestamp) -> Result<Option<String>> {
-        self.change(now, |content| {
-            let found = content.jobs_mut().find(|job| job.id == seen.id && job.next_run_at == seen.next_run_at);
-            let Some(job) = found else { return Ok((None, Save::No)) };
-            job.next_run_at = next.map(|next| self.zone.iso(next));
-            if next.is_none() {
-                job.set_state(JobState::Error);
-            } else if job.state() == JobState::Error.as_str() {
-                job.set_state(JobState::Scheduled);
-            }
-            Ok((job.next_run_at.clone(), Save::Yes))
-        })
-    }
-
-    /// Writes a run's end into its job. `left_at` is the time the job was left at when it began to run; one that has
-    /// another now was changed meanwhile and keeps that. A run that is recorded already is not counted twice.
-    pub fn record(&self, id: &JobId, left_at: Option<&str>, status: &RunStatus, ended: Timestamp) -> Result<Recorded> {
-        self.change(ended, |content| {
-            let Some(job) = content.jobs_mut().find(|job| job.id == *id) else {
-                return Ok((Recorded::Gone, Save::No));
-            };
-            if job.last_run().is_some_and(|last| last.seconds() >= ended.seconds()) {
-                return Ok((Recorded::Kept, Save::No));
-            }
-            let untouched = job.next_run_at.as_deref() == left_at;
-            note_run(job, status, self.zone.iso(ended));
-            let done = job.repeat.as_ref().is_some_and(|repeat| repeat.times.is_some_and(|times| repeat.completed >= times));
-            if done && untouched {
-                content.jobs.retain(|entry| !matches!(entry, Entry::Job(job) if job.id == *id));
-                return Ok((Recorded::Finished, Save::Yes));
-            }
-            if untouched {
-                self.put_next(job, ended);
-            }
-            Ok((Recorded::Kept, Save::Yes))
-        })
-    }
-
-    /// Notes that an answer could not be delivered, or that it could.
-    pub fn note_delivery(&self, id: &JobId, problem: Option<String>, now: Timestamp) -> Result<()> {
-        self.change(now, |content| {
-            let Some(job) = content.jobs_mut().find(|job| job.id == *id) else { return Ok(((), Save::No)) };
-            let known = job.more.get("last_delivery_error").and_then(Value::as_str);
-            if known == problem.as_deref() {
-                return Ok(((), Save::No));
-            }
-            job.more.insert("last_delivery_error".to_owned(), problem.map_or(Value::Null, Value::String));
-            Ok(((), Save::Yes))
-        })
-    }
-
-    fn change<T>(&self, now: Timestamp, change: impl FnOnce(&mut Content) -> Result<(T, Save)>) -> Result<T> {
+    pub(crate) fn change<T>(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Content) -> Result<(T, Save)>,
+    ) -> Result<T> {
         self.file.change(&self.zone.iso(now), change)
     }
 
@@ -294,7 +236,9 @@ impl Jobs {
     fn first_time(&self, schedule: &Schedule, now: Timestamp) -> Result<Timestamp> {
         schedule.next(None, now, self.zone).ok_or_else(|| {
             let when = schedule.display().unwrap_or_default();
-            Error::Schedule(format!("The time of this schedule ({when}) has passed. Give one that is still to come."))
+            Error::Schedule(format!(
+                "The time of this schedule ({when}) has passed. Give one that is still to come."
+            ))
         })
     }
 
@@ -322,20 +266,6 @@ impl Jobs {
         job.next_run_at = Some(self.zone.iso(next));
         Ok(())
     }
-
-    fn put_next(&self, job: &mut Job, ended: Timestamp) {
-        let next = job.schedule.next(Some(ended), ended, self.zone);
-        job.next_run_at = next.map(|next| self.zone.iso(next));
-        match next {
-            Some(_) if job.is_paused() => {}
-            Some(_) => job.set_state(JobState::Scheduled),
-            None if job.schedule.recurs() => job.set_state(JobState::Error),
-            None => {
-                job.enabled = Some(false);
-                job.set_state(JobState::Completed);
-            }
-        }
-    }
 }
 
 /// Enabled, and not at rest.
@@ -346,19 +276,20 @@ fn wake(job: &mut Job) {
     job.paused_reason = None;
 }
 
-fn note_run(job: &mut Job, status: &RunStatus, at: String) {
-    job.last_run_at = Some(at);
-    let (word, error) = match status {
-        RunStatus::Ok => ("ok", None),
-        RunStatus::Failed(why) => ("error", Some(why.clone())),
-    };
-    job.last_status = Some(word.to_owned());
-    job.last_error = error;
-    job.repeat.get_or_insert_default().completed += 1;
-}
-
 fn apply(job: &mut Job, change: Change) {
-    let Change { prompt, name, skills, model, provider, base_url, deliver, repeat, more, schedule: _, pause: _ } = change;
+    let Change {
+        prompt,
+        name,
+        skills,
+        model,
+        provider,
+        base_url,
+        deliver,
+        repeat,
+        more,
+        schedule: _,
+        pause: _,
+    } = change;
     if let Some(prompt) = prompt {
         job.prompt = Some(prompt);
     }
@@ -366,7 +297,7 @@ fn apply(job: &mut Job, change: Change) {
         job.name = Some(name);
     }
     if let Some(skills) = skills {
-        job.set_skills(clean_skills(skills));
+        job.set_skills(clean_skills(&skills));
     }
     for (field, given) in [(&mut job.model, model), (&mut job.provider, provider)] {
         if given.is_some() {
@@ -374,7 +305,7 @@ fn apply(job: &mut Job, change: Change) {
         }
     }
     if base_url.is_some() {
-        job.base_url = text(base_url).map(without_slash);
+        job.base_url = text(base_url).as_deref().map(without_slash);
     }
     if let Some(deliver) = text(deliver) {
         job.deliver = Some(Value::String(deliver));
@@ -390,11 +321,11 @@ fn text(given: Option<String>) -> Option<String> {
     given.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-fn without_slash(url: String) -> String {
+fn without_slash(url: &str) -> String {
     url.trim_end_matches('/').to_owned()
 }
 
-fn clean_skills(given: Vec<String>) -> Vec<String> {
+fn clean_skills(given: &[String]) -> Vec<String> {
     let mut skills: Vec<String> = Vec::new();
     for skill in given.iter().map(|skill| skill.trim()).filter(|skill| !skill.is_empty()) {
         if !skills.iter().any(|known| known == skill) {
@@ -410,10 +341,4 @@ fn name(given: Option<String>, prompt: &str, skills: &[String]) -> String {
         .or_else(|| Some(from_prompt()).filter(|name| !name.is_empty()))
         .or_else(|| skills.first().cloned())
         .unwrap_or_else(|| "cron job".to_owned())
-}
-
-/// The earliest of some stored times, as an instant.
-pub fn earliest<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Option<Timestamp> {
-    let times = jobs.into_iter().filter_map(|job| job.next_run_at.as_deref().and_then(parse_instant));
-    times.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))
 }

@@ -4,7 +4,7 @@ use hermes_types::Timestamp;
 
 use crate::job::Job;
 use crate::schedule::Plan;
-use crate::zone::{Zone, parse_instant, read_iso, timestamp, Iso};
+use crate::zone::{Iso, Zone, parse_instant, read_iso, timestamp};
 
 /// Missed instants are written down one by one up to this many.
 const MOST_MISSED: usize = 1000;

@@ -80,7 +80,9 @@ impl Schedule {
     /// The next time, given the last. Nothing, when there is none any more.
     pub fn next(&self, last: Option<Timestamp>, now: Timestamp, zone: Zone) -> Option<Timestamp> {
         match self.plan()? {
-            Plan::Once { at } => (last.is_none() && at.seconds() >= now.seconds() - ONCE_WINDOW).then_some(at),
+            Plan::Once { at } => {
+                (last.is_none() && at.seconds() >= now.seconds() - ONCE_WINDOW).then_some(at)
+            }
             Plan::Interval { minutes } => Some(Timestamp(last.unwrap_or(now).seconds() + seconds(minutes))),
             Plan::Cron { expression } => Expression::parse(expression).ok()?.next(now, zone),
         }
@@ -106,7 +108,8 @@ impl Schedule {
     pub(crate) fn between(&self, from: Timestamp, to: Timestamp, zone: Zone, most: usize) -> Vec<Timestamp> {
         let Some(Plan::Cron { expression }) = self.plan() else { return Vec::new() };
         let Ok(expression) = Expression::parse(expression) else { return Vec::new() };
-        let next = |after: &Timestamp| expression.next(*after, zone).filter(|at| at.seconds() <= to.seconds());
+        let next =
+            |after: &Timestamp| expression.next(*after, zone).filter(|at| at.seconds() <= to.seconds());
         std::iter::successors(next(&from), next).take(most).collect()
     }
 }

@@ -4,8 +4,18 @@ use serde_json::Value;
 
 /// Platforms known by name; others are known while they are connected.
 pub const PLATFORMS: [&str; 12] = [
-    "telegram", "discord", "slack", "whatsapp", "whatsapp_cloud", "signal", "matrix", "mattermost", "homeassistant",
-    "dingtalk", "email", "sms",
+    "telegram",
+    "discord",
+    "slack",
+    "whatsapp",
+    "whatsapp_cloud",
+    "signal",
+    "matrix",
+    "mattermost",
+    "homeassistant",
+    "dingtalk",
+    "email",
+    "sms",
 ];
 
 /// Platforms whose chats have threads. On the others a colon belongs to the id: `!room:server`, `group:abc=`.

@@ -38,7 +38,9 @@ pub fn view(job: &Job) -> Value {
 
 /// `forever`, `once`, `3 times`, `1/3`.
 pub fn repeat_words(job: &Job) -> String {
-    let Some((times, completed)) = job.repeat.as_ref().and_then(|repeat| Some((repeat.times?, repeat.completed))) else {
+    let Some((times, completed)) =
+        job.repeat.as_ref().and_then(|repeat| Some((repeat.times?, repeat.completed)))
+    else {
         return "forever".to_owned();
     };
     match (times, completed) {

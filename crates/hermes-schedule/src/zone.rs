@@ -1,6 +1,9 @@
 //! The zone schedules are read in, and instants as they are written down.
 
-use chrono::{DateTime, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono::{
+    DateTime, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone,
+    Utc,
+};
 use chrono_tz::Tz;
 use hermes_config::{Config, Env, precedence};
 use hermes_types::Timestamp;
@@ -90,26 +93,35 @@ fn first_valid<Z: TimeZone>(zone: &Z, wall: NaiveDateTime) -> Option<DateTime<Fi
     (0..LONGEST_GAP_MINUTES).find_map(|minutes| {
         let later = wall.checked_add_signed(TimeDelta::minutes(minutes))?;
         match zone.from_local_datetime(&later) {
-            MappedLocalTime::Single(found) | MappedLocalTime::Ambiguous(found, _) => Some(found.fixed_offset()),
+            MappedLocalTime::Single(found) | MappedLocalTime::Ambiguous(found, _) => {
+                Some(found.fixed_offset())
+            }
             MappedLocalTime::None => None,
         }
     })
 }
 
 pub(crate) fn utc(at: Timestamp) -> DateTime<Utc> {
-    #[expect(clippy::cast_possible_truncation, reason = "a float that is out of range becomes the nearest number")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a float that is out of range becomes the nearest number"
+    )]
     let micros = (at.seconds() * 1e6).round() as i64;
     DateTime::from_timestamp_micros(micros).unwrap_or_default()
 }
 
 pub(crate) fn timestamp<Z: TimeZone>(at: &DateTime<Z>) -> Timestamp {
-    #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 stay below 2^53 for two centuries")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "microseconds since 1970 stay below 2^53 for two centuries"
+    )]
     Timestamp(at.timestamp_micros() as f64 / 1e6)
 }
 
 /// With microseconds only where there are some, as existing files have it.
 pub(crate) fn iso(at: &DateTime<FixedOffset>) -> String {
-    let format = if at.timestamp_subsec_micros() == 0 { "%Y-%m-%dT%H:%M:%S%:z" } else { "%Y-%m-%dT%H:%M:%S%.6f%:z" };
+    let format =
+        if at.timestamp_subsec_micros() == 0 { "%Y-%m-%dT%H:%M:%S%:z" } else { "%Y-%m-%dT%H:%M:%S%.6f%:z" };
     at.format(format).to_string()
 }
 
@@ -131,7 +143,8 @@ pub(crate) enum Iso {
 pub(crate) fn read_iso(text: &str) -> Result<Iso, &'static str> {
     let text = text.trim();
     let (date, rest) = text.split_at_checked(10).ok_or("a date is written YYYY-MM-DD")?;
-    let date = NaiveDate::parse_from_str(date, "%Y-%m-%d").map_err(|_| "there is no such date; it is written YYYY-MM-DD")?;
+    let date = NaiveDate::parse_from_str(date, "%Y-%m-%d")
+        .map_err(|_| "there is no such date; it is written YYYY-MM-DD")?;
     if rest.is_empty() {
         return Ok(Iso::Wall(date.and_time(NaiveTime::MIN)));
     }

@@ -16,7 +16,8 @@ use crate::field::{self, Object, kind};
 const LONGEST_NAME: usize = 200;
 const LONGEST_PROMPT: usize = 5000;
 /// What may be changed.
-const CHANGEABLE: [&str; 8] = ["name", "schedule", "prompt", "deliver", "skills", "skill", "repeat", "enabled"];
+const CHANGEABLE: [&str; 8] =
+    ["name", "schedule", "prompt", "deliver", "skills", "skill", "repeat", "enabled"];
 
 type Answer = Result<Json<Value>, Refusal>;
 
@@ -47,8 +48,12 @@ impl From<ApiError> for Refusal {
 impl From<JobError> for Refusal {
     fn from(error: JobError) -> Self {
         match error {
-            JobError::NotFound(_) => Self { status: StatusCode::NOT_FOUND, message: "Job not found".to_owned() },
-            JobError::File(error) => Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() },
+            JobError::NotFound(_) => {
+                Self { status: StatusCode::NOT_FOUND, message: "Job not found".to_owned() }
+            }
+            JobError::File(error) => {
+                Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
+            }
             other => Self::bad(other.to_string()),
         }
     }
@@ -61,7 +66,9 @@ impl From<TickError> for Refusal {
 }
 
 pub(crate) async fn list(State(app): State<App>, Query(query): Query<Vec<(String, String)>>) -> Answer {
-    let all = query.iter().any(|(name, value)| name == "include_disabled" && matches!(value.to_lowercase().as_str(), "true" | "1"));
+    let all = query.iter().any(|(name, value)| {
+        name == "include_disabled" && matches!(value.to_lowercase().as_str(), "true" | "1")
+    });
     let listed = if all { Listed::All } else { Listed::Enabled };
     let jobs = app.gateway.at_jobs(move |jobs| jobs.list(listed)).await?;
     Ok(Json(json!({"jobs": jobs})))
@@ -142,7 +149,8 @@ fn read_id(id: &str) -> Result<JobId, Refusal> {
 
 /// The fields of a body, each checked and named when it is wrong.
 fn read(body: &Object) -> Result<Change, Refusal> {
-    let text = |name: &str| field::text(body, name).map(|text| text.map(str::to_owned)).map_err(Refusal::from);
+    let text =
+        |name: &str| field::text(body, name).map(|text| text.map(str::to_owned)).map_err(Refusal::from);
     let bounded = |name: &str, most: usize| match text(name)? {
         Some(given) if given.chars().count() > most => {
             Err(Refusal::bad(format!("`{name}` must have at most {most} characters")))
@@ -153,7 +161,9 @@ fn read(body: &Object) -> Result<Change, Refusal> {
         None | Some(Value::Null) => None,
         Some(Value::Bool(true)) => Some(Pause::GoOn),
         Some(Value::Bool(false)) => Some(Pause::Rest(None)),
-        Some(other) => return Err(Refusal::bad(format!("`enabled` must be true or false, not {}", kind(other)))),
+        Some(other) => {
+            return Err(Refusal::bad(format!("`enabled` must be true or false, not {}", kind(other))));
+        }
     };
     Ok(Change {
         name: bounded("name", LONGEST_NAME)?,
@@ -182,8 +192,9 @@ fn skills(body: &Object) -> Result<Option<Vec<String>>, Refusal> {
 fn repeat(body: &Object) -> Result<Option<i64>, Refusal> {
     match body.get("repeat") {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            value.as_i64().map(Some).ok_or_else(|| Refusal::bad(format!("`repeat` must be a whole number, not {}", kind(value))))
-        }
+        Some(value) => value
+            .as_i64()
+            .map(Some)
+            .ok_or_else(|| Refusal::bad(format!("`repeat` must be a whole number, not {}", kind(value)))),
     }
 }

@@ -59,8 +59,10 @@ pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
 
 /// Takes connections for these routes.
 pub(crate) async fn listen(address: &str, router: Router, cancel: &Cancel) -> Result<Listening, StartError> {
-    let refused =
-        |error: std::io::Error| StartError::Address { address: address.to_owned(), reason: error.to_string() };
+    let refused = |error: std::io::Error| StartError::Address {
+        address: address.to_owned(),
+        reason: error.to_string(),
+    };
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let local = listener.local_addr().map_err(refused)?;
     let tasks = Arc::new(Tasks::new(cancel));

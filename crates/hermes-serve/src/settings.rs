@@ -6,7 +6,6 @@ use hermes_types::Secret;
 
 use crate::error::StartError;
 
-const PORT: u16 = 8642;
 /// Many streams may wait for a slow model; each costs little.
 const MOST_TURNS: usize = 2048;
 const LARGEST_BODY: usize = 1_000_000;
@@ -28,6 +27,9 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
+    /// Where callers expect it.
+    pub const PORT: u16 = 8642;
+
     /// Nothing, when the server is not turned on.
     pub fn resolve(config: &Config, env: &Env) -> Option<Self> {
         let extra = |key: &str| config.get(&format!("platforms.api_server.extra.{key}"));
@@ -49,7 +51,9 @@ impl ServerSettings {
         let most = number("gateway.api_server.max_concurrent_runs");
         Some(Self {
             host: text("host", "API_SERVER_HOST").unwrap_or_else(|| "127.0.0.1".to_owned()),
-            port: text("port", "API_SERVER_PORT").and_then(|port| port.trim().parse().ok()).unwrap_or(PORT),
+            port: text("port", "API_SERVER_PORT")
+                .and_then(|port| port.trim().parse().ok())
+                .unwrap_or(Self::PORT),
             key: key.map(Secret::new),
             cors_origins: origins.unwrap_or_else(|| config.list("platforms.api_server.extra.cors_origins")),
             model_name: text("model_name", "API_SERVER_MODEL_NAME")

@@ -14,7 +14,8 @@ use crate::{Store, outbox};
 
 /// Ended rows that are kept.
 const KEPT: u32 = 1000;
-const COLUMNS: &str = "id, job, due_at, state, holder, attempts, claimed_at, started_at, ended_at, error, told, recorded";
+const COLUMNS: &str =
+    "id, job, due_at, state, holder, attempts, claimed_at, started_at, ended_at, error, told, recorded";
 
 /// An instant and its outcome.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +119,7 @@ impl Store {
         now: Timestamp,
     ) -> Pending<JobClaim> {
         let (job, holder) = (job.to_owned(), holder.clone());
-        let most = if retry == Retry::Once { 1 } else { 0 };
+        let most = i64::from(retry == Retry::Once);
         self.write(Durability::Disk, move |scope| {
             let taken: Option<i64> = scope
                 .connection
@@ -220,15 +221,24 @@ impl Store {
     /// The list of jobs knows how a run ended.
     pub fn mark_job_run_recorded(&self, id: JobRunId) -> Pending<()> {
         self.write(Durability::Process, move |scope| {
-            scope.connection.prepare_cached("UPDATE hx_job_runs SET recorded = 1 WHERE id = ?1")?.execute([id.0])?;
+            scope
+                .connection
+                .prepare_cached("UPDATE hx_job_runs SET recorded = 1 WHERE id = ?1")?
+                .execute([id.0])?;
             Ok(())
         })
     }
 
     /// The user is told of some runs: the rows are marked and the words queued in one step.
-    pub fn tell_job_runs(&self, runs: Vec<JobRunId>, replies: Vec<(String, Reply)>, at: Timestamp) -> Pending<()> {
+    pub fn tell_job_runs(
+        &self,
+        runs: Vec<JobRunId>,
+        replies: Vec<(String, Reply)>,
+        at: Timestamp,
+    ) -> Pending<()> {
         self.write(Durability::Disk, move |scope| {
-            let mut mark = scope.connection.prepare_cached("UPDATE hx_job_runs SET told = 1 WHERE id = ?1")?;
+            let mut mark =
+                scope.connection.prepare_cached("UPDATE hx_job_runs SET told = 1 WHERE id = ?1")?;
             for id in &runs {
                 mark.execute([id.0])?;
             }
@@ -246,7 +256,9 @@ impl Store {
 
     /// Ended runs the user or the list of jobs does not know of yet.
     pub fn loose_job_runs(&self) -> Pending<Vec<JobRun>> {
-        self.job_runs_where("(told = 0 OR recorded = 0) AND state NOT IN ('claimed', 'running') ORDER BY due_at")
+        self.job_runs_where(
+            "(told = 0 OR recorded = 0) AND state NOT IN ('claimed', 'running') ORDER BY due_at",
+        )
     }
 
     /// The newest runs, of one job or of all.
@@ -267,8 +279,9 @@ impl Store {
 
     fn job_runs_where(&self, condition: &'static str) -> Pending<Vec<JobRun>> {
         self.read(move |scope| {
-            let mut statement =
-                scope.connection.prepare_cached(&format!("SELECT {COLUMNS} FROM hx_job_runs WHERE {condition}"))?;
+            let mut statement = scope
+                .connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM hx_job_runs WHERE {condition}"))?;
             let mut rows = statement.query([])?;
             let mut runs = Vec::new();
             while let Some(row) = rows.next()? {

@@ -99,7 +99,9 @@ impl Responses {
     /// Says whether it was there.
     pub fn remove(&self, id: &str) -> Pending<bool> {
         let id = id.to_owned();
-        self.run(move |connection| Ok(connection.execute("DELETE FROM responses WHERE response_id = ?1", [&id])? > 0))
+        self.run(move |connection| {
+            Ok(connection.execute("DELETE FROM responses WHERE response_id = ?1", [&id])? > 0)
+        })
     }
 
     fn run<T, F>(&self, work: F) -> Pending<T>
@@ -109,8 +111,8 @@ impl Responses {
     {
         let (reply, pending) = Pending::new();
         let job: Job = Box::new(move |connection| {
-            let done = work(connection)
-                .map_err(|error| Error::from_sqlite(Path::new("response_store.db"), &error));
+            let done =
+                work(connection).map_err(|error| Error::from_sqlite(Path::new("response_store.db"), &error));
             let _ = reply.send(done);
         });
         // A thread that is gone drops the job, and with it the reply: the caller hears that it is closed.

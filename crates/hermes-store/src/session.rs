@@ -124,7 +124,7 @@ impl Store {
     pub fn end_session(&self, id: &SessionId, reason: EndReason, at: Timestamp) -> Pending<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
-            scope.connection.execute(
+            scope.execute_cached(
                 "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
                 params![id.as_str(), at.seconds(), reason.as_str()],
             )?;
@@ -136,7 +136,7 @@ impl Store {
     pub fn reopen_session(&self, id: &SessionId) -> Pending<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
-            scope.connection.execute(
+            scope.execute_cached(
                 "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
                 [id.as_str()],
             )?;
@@ -148,7 +148,7 @@ impl Store {
     pub fn set_system_prompt(&self, id: &SessionId, prompt: String) -> Pending<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
-            scope.connection.execute(
+            scope.execute_cached(
                 "UPDATE sessions SET system_prompt = ?2 WHERE id = ?1",
                 params![id.as_str(), prompt],
             )?;
@@ -283,7 +283,7 @@ fn save_usage(
     };
     #[expect(clippy::cast_precision_loss, reason = "millionths of a dollar stay far below 2^52")]
     let dollars = cost.micro_usd.map(|micro| micro as f64 / 1e6);
-    let changed = scope.connection.execute(
+    let changed = scope.execute_cached(
         "UPDATE sessions SET
             input_tokens = COALESCE(input_tokens, 0) * ?2 + ?3,
             output_tokens = COALESCE(output_tokens, 0) * ?2 + ?4,

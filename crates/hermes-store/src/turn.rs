@@ -71,6 +71,19 @@ impl Store {
         })
     }
 
+    /// The newest turn of a session that claims to be running.
+    pub fn running_turn(&self, session: &SessionId) -> Pending<Option<Turn>> {
+        let session = session.clone();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM hx_turns WHERE session_id = ?1 AND state = 'running'
+                 ORDER BY started_at DESC LIMIT 1"
+            ))?;
+            let mut rows = statement.query([session.as_str()])?;
+            rows.next()?.map(read_turn).transpose()
+        })
+    }
+
     /// Turns that claim to be running. At start-up, those whose conversation nobody holds were cut off.
     pub fn running_turns(&self) -> Pending<Vec<Turn>> {
         self.read(|scope| {

@@ -48,6 +48,13 @@ pub(crate) struct Scope<'a> {
     pub(crate) columns: &'a Columns,
 }
 
+impl Scope<'_> {
+    /// Runs a statement that is run often: it is read once and kept.
+    pub(crate) fn execute_cached(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<usize> {
+        self.connection.prepare_cached(sql)?.execute(values)
+    }
+}
+
 pub(crate) enum Order {
     Write(Box<dyn Write>, Durability),
     /// Look for an index rebuild to go on with.

@@ -79,7 +79,12 @@ impl CronJob {
         let binding = self.store.binding(task.as_str()).await.ok().flatten()?;
         let entry: Value = serde_json::from_str(&binding.entry).ok()?;
         let field = |name: &str| {
-            entry.get("origin")?.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+            entry
+                .get("origin")?
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
         };
         Some(Origin {
             platform: field("platform")?,
@@ -109,14 +114,20 @@ struct Desk {
 }
 
 impl Desk {
-    fn answer(&self, action: &Action, arguments: &Map<String, Value>, origin: Option<Origin>) -> Result<Value, String> {
+    fn answer(
+        &self,
+        action: &Action,
+        arguments: &Map<String, Value>,
+        origin: Option<Origin>,
+    ) -> Result<Value, String> {
         match action {
             Action::List => return Ok(self.list(arguments)),
             Action::Create => return self.create(arguments, origin),
             _ => {}
         }
         let named = any_text(arguments, "action").unwrap_or_default().trim();
-        let id = text(arguments, "job_id").ok_or_else(|| format!("job_id is required for action '{named}'"))?;
+        let id =
+            text(arguments, "job_id").ok_or_else(|| format!("job_id is required for action '{named}'"))?;
         let job = self.jobs.find(id).map_err(|error| not_found(error, id))?;
         let words = |error: Error| not_found(error, id);
         let job = match action {
@@ -135,7 +146,9 @@ impl Desk {
                     "removed_job": {"id": job.id, "name": job.name(), "schedule": job.display()},
                 }));
             }
-            Action::Create | Action::List | Action::Unknown(_) => return Err(format!("Unknown cron action '{named}'")),
+            Action::Create | Action::List | Action::Unknown(_) => {
+                return Err(format!("Unknown cron action '{named}'"));
+            }
         };
         Ok(json!({"success": true, "job": view(&job)}))
     }

@@ -281,10 +281,66 @@ pub(crate) enum GatewayCommand {
         #[arg(long)]
         system: bool,
     },
-    /// End the gateway that is running
-    Stop,
+    /// Choose what the gateway serves
+    Setup(GatewaySetup),
+    /// Have it run as a service
+    Install {
+        /// Write the definition again even if it is up to date
+        #[arg(long)]
+        force: bool,
+        /// For the machine, from boot on; needs root
+        #[arg(long)]
+        system: bool,
+        /// With --system: whom it runs as
+        #[arg(long, value_name = "USER", requires = "system")]
+        run_as_user: Option<String>,
+    },
+    /// Remove the service; the home stays
+    Uninstall {
+        /// The service of the system instead of the user's
+        #[arg(long)]
+        system: bool,
+    },
+    /// Start the service
+    Start {
+        /// The service of the system instead of the user's
+        #[arg(long)]
+        system: bool,
+    },
+    /// Stop the service, and a gateway of this home that was started by hand
+    Stop {
+        /// The service of the system instead of the user's
+        #[arg(long)]
+        system: bool,
+    },
+    /// Restart the service; without one, run another gateway in the foreground
+    Restart {
+        /// The service of the system instead of the user's
+        #[arg(long)]
+        system: bool,
+    },
     /// Let running turns end, take no new ones, then stop
     Drain,
+}
+
+/// Without flags, questions are asked.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct GatewaySetup {
+    /// Set up the OpenAI-compatible API server
+    #[arg(long)]
+    pub(crate) api_server: bool,
+    /// The port of the API server
+    #[arg(long, requires = "api_server", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// The key its callers must send; without it, the present one, or a random one
+    #[arg(long, requires = "api_server")]
+    pub(crate) key: Option<String>,
+    /// Install the service and start it afterwards
+    #[arg(long)]
+    pub(crate) service: bool,
+    /// Ask nothing: what is not said stays, or is the default
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 impl Default for GatewayCommand {

@@ -8,6 +8,7 @@ mod command;
 mod context;
 mod log;
 mod output;
+mod random;
 mod wiring;
 
 use std::process::ExitCode;

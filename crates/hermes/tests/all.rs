@@ -10,12 +10,14 @@ mod all {
     mod chat;
     mod children;
     mod config;
+    mod cron;
     mod database;
     mod disk;
     mod embedding;
     mod existing_home;
     mod gateway;
     mod scenario;
+    mod service;
     mod sessions;
     mod shell;
 }

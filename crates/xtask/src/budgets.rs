@@ -2,6 +2,7 @@
 //!
 //! Timings are printed and judged here, on a release build, and never in a unit test.
 
+mod gateway;
 mod program;
 mod store;
 
@@ -31,6 +32,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     }
     let mut figures = store::measure()?;
     figures.extend(program::measure()?);
+    figures.extend(gateway::measure(&program::beside()?)?);
     let mut missed = 0;
     println!("{:<32} {:>12} {:>14}", "figure", "measured", "budget");
     for budget in parse(TABLE)? {

@@ -152,7 +152,7 @@ impl Running<'_> {
             session: session.clone(),
             turn: Some(self.turn.clone()),
             root_turn: Some(self.root.clone()),
-            job: None,
+            job: self.agent.job.clone(),
             provider,
             model,
             usage,

@@ -112,13 +112,19 @@ impl Gateway {
         let directory: Value = serde_json::from_str(&text).unwrap_or_default();
         let entries = directory.pointer(&format!("/platforms/{platform}")).and_then(Value::as_array);
         let entries: Vec<&Value> = entries.into_iter().flatten().collect();
-        let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        let text = |entry: &Value, key: &str| {
+            entry.get(key).and_then(Value::as_str).unwrap_or_default().to_lowercase()
+        };
         let named = |entry: &Value| text(entry, "name").trim_start_matches('#').to_owned();
         let full = |entry: &Value| format!("{}/{}", text(entry, "guild"), named(entry));
-        let exact = entries.iter().find(|entry| named(entry) == wanted).or_else(|| entries.iter().find(|entry| full(entry) == wanted));
+        let exact = entries
+            .iter()
+            .find(|entry| named(entry) == wanted)
+            .or_else(|| entries.iter().find(|entry| full(entry) == wanted));
         let mut begun = entries.iter().filter(|entry| named(entry).starts_with(&wanted));
         let found = exact.or_else(|| begun.next().filter(|_| begun.next().is_none()));
-        let entry = found.ok_or_else(|| format!("{platform} has no channel '#{wanted}' in channel_directory.json"))?;
+        let entry = found
+            .ok_or_else(|| format!("{platform} has no channel '#{wanted}' in channel_directory.json"))?;
         let id = entry.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(Some((id, entry.get("thread_id").and_then(Value::as_str).map(str::to_owned))))
     }
@@ -126,9 +132,10 @@ impl Gateway {
     /// What is known about a chat from its conversations: its kind, its name.
     async fn know_better(&self, address: &mut Address) {
         let Ok(entries) = self.index.all().await else { return };
-        let here = entries.into_iter().filter_map(|entry| entry.origin).find(|origin| {
-            origin.platform == address.platform && origin.chat_id == address.place.chat_id
-        });
+        let here = entries
+            .into_iter()
+            .filter_map(|entry| entry.origin)
+            .find(|origin| origin.platform == address.platform && origin.chat_id == address.place.chat_id);
         if let Some(origin) = here {
             let thread_id = address.place.thread_id.take();
             address.place = Place { thread_id, ..origin.place() };

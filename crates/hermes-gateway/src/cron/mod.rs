@@ -14,8 +14,8 @@ mod words;
 
 use std::time::Duration;
 
-pub use hermes_schedule::{Change, Error as JobError, Job, JobId, Jobs, Listed, NewJob, Pause};
 use hermes_schedule::Zone;
+pub use hermes_schedule::{Change, Error as JobError, Job, JobId, Jobs, Listed, NewJob, Pause};
 use hermes_task::Task;
 use hermes_types::Timestamp;
 use thiserror::Error;

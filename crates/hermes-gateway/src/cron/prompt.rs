@@ -14,7 +14,7 @@ const SKILLS: &str = include_str!("texts/skills.md");
 const LONGEST_CONTEXT: usize = 8000;
 
 impl Gateway {
-    pub(super) async fn job_prompt(&self, job: &Job) -> String {
+    pub(super) fn job_prompt(&self, job: &Job) -> String {
         let mut instruction = format!("{}\n\n", SILENT.trim());
         for other in self.other_results(job) {
             instruction.push_str(&other);
@@ -80,7 +80,11 @@ mod tests {
     fn skills_come_first_and_missing_ones_before_them() {
         let text = assemble(&["skill one".into(), "skill two".into()], &["a".into(), "b".into()], "do it");
         assert!(text.starts_with("[SYSTEM: These skills were not found: a, b."), "{text}");
-        assert!(text.contains("\"⚠️ Skill(s) not found and skipped: a, b\"") && text.ends_with("skills above: do it"), "{text}");
+        assert!(
+            text.contains("\"⚠️ Skill(s) not found and skipped: a, b\"")
+                && text.ends_with("skills above: do it"),
+            "{text}"
+        );
         let (one, two) = (text.find("skill one").unwrap(), text.find("skill two").unwrap());
         assert!(one < two);
     }

@@ -5,10 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hermes_agent::{Agent, Conversation, Said, TurnResult};
+use hermes_config::settings::BudgetSettings;
 use hermes_schedule::{DocumentedRun, Documents, Job, RunStatus};
-use hermes_store::{EndReason, JobEnd, JobRunState};
+use hermes_store::{EndReason, JobEnd, JobRunState, Span};
 use hermes_task::Ended;
-use hermes_types::{Answer, BoxFuture, Cancel, Clock, Event, Frontend, JobRunId, ModelError, Question, SessionId, SessionKind, Timestamp};
+use hermes_types::{
+    Answer, BoxFuture, Cancel, Clock, Event, Frontend, JobRunId, ModelError, Question, SessionId,
+    SessionKind, Timestamp,
+};
 
 use super::{Begun, TickError, to_micros, words};
 use crate::gateway::Gateway;
@@ -61,7 +65,9 @@ impl Gateway {
                 Ok(true) => {}
                 // Somebody gave it up for dead; it is theirs to tell.
                 Ok(false) => return,
-                Err(error) => return tracing::error!(%error, name, "a run could not be written down; it is not begun"),
+                Err(error) => {
+                    return tracing::error!(%error, name, "a run could not be written down; it is not begun");
+                }
             }
             let (inner, job) = (gateway.clone(), ordered.job.clone());
             let came = gateway.turns.spawn(name.clone(), async move { inner.carry_out(&job).await }).await;
@@ -69,9 +75,10 @@ impl Gateway {
                 Ok(came) => came,
                 // The gateway ends; the next start finds the run and tells of it.
                 Err(Ended::Cancelled) => return,
-                Err(Ended::Panicked(reason)) => {
-                    Came { prompt: ordered.job.prompt().to_owned(), outcome: Err(Failure::new("Panic", reason)) }
-                }
+                Err(Ended::Panicked(reason)) => Came {
+                    prompt: ordered.job.prompt().to_owned(),
+                    outcome: Err(Failure::new("Panic", reason)),
+                },
             };
             if let Err(error) = gateway.conclude(&ordered, came).await {
                 tracing::error!(%error, name, "what a job came to could not be written down");
@@ -80,13 +87,19 @@ impl Gateway {
     }
 
     async fn carry_out(&self, job: &Job) -> Came {
-        let prompt = self.job_prompt(job).await;
+        let prompt = self.job_prompt(job);
         let outcome = self.ask_agent(job, &prompt).await;
         Came { prompt, outcome }
     }
 
     async fn ask_agent(&self, job: &Job, prompt: &str) -> Result<String, Failure> {
-        let agent = self
+        if let Some(script) = job.extra("script") {
+            let words =
+                format!("it begins with the script {script}, which is not supported here; nothing was run");
+            return Err(Failure::new("Configuration", words));
+        }
+        let left = self.money_left(job).await?;
+        let mut agent = self
             .ports
             .agents
             .agent(&Wish {
@@ -98,6 +111,7 @@ impl Gateway {
                 ..Wish::default()
             })
             .map_err(|words| Failure::new("Configuration", words))?;
+        agent.job = Some(job.id.to_string());
         let session = self.free_session(job).await?;
         let mut conversation = agent.begin_as(session, "cron", SessionKind::Gateway);
         if let Some(folder) = job.extra("workdir") {
@@ -108,7 +122,7 @@ impl Gateway {
             }
             self.ports.agents.place(conversation.task(), folder);
         }
-        let ran = self.run_watched(&agent, &mut conversation, prompt).await;
+        let ran = self.run_watched(&agent, &mut conversation, prompt, left).await;
         if let Err(error) = agent.end(&conversation, EndReason::CronComplete).await {
             tracing::warn!(%error, "the session of a job could not be closed");
         }
@@ -121,7 +135,11 @@ impl Gateway {
         let base = format!("cron_{}_{time}", job.id);
         let mut session = SessionId::new(base.clone());
         for number in 2.. {
-            let known = self.store.session(&session).await.map_err(|error| Failure::new("Storage", error.to_string()))?;
+            let known = self
+                .store
+                .session(&session)
+                .await
+                .map_err(|error| Failure::new("Storage", error.to_string()))?;
             if known.is_none() {
                 break;
             }
@@ -136,9 +154,10 @@ impl Gateway {
         agent: &Agent,
         conversation: &mut Conversation,
         prompt: &str,
+        left: Option<u64>,
     ) -> Result<TurnResult, Failure> {
         let cancel = self.turns.cancel_token().child_token();
-        let watch = Attendance::new(self.clock.clone());
+        let watch = Attendance::new(self.clock.clone(), left, cancel.clone());
         let session = conversation.session().clone();
         let patience = self.job_patience();
         let silence = async {
@@ -147,7 +166,9 @@ impl Gateway {
                 None => std::future::pending().await,
             }
         };
-        let stuck = |after: Duration| Failure::new("Timeout", format!("nothing happened for {} seconds", after.as_secs()));
+        let stuck = |after: Duration| {
+            Failure::new("Timeout", format!("nothing happened for {} seconds", after.as_secs()))
+        };
         {
             let running = agent.run(conversation, Said::text(prompt), &watch, &cancel);
             tokio::pin!(running);
@@ -156,6 +177,9 @@ impl Gateway {
                 () = silence => None,
             };
             if let Some(ended) = ended {
+                if watch.is_spent() {
+                    return Err(too_dear());
+                }
                 return ended.map_err(|error| Failure::new("Session", error.to_string()));
             }
             cancel.cancel();
@@ -170,9 +194,29 @@ impl Gateway {
         Err(stuck(patience.unwrap_or_default()))
     }
 
+    /// Millionths of a dollar this job may still spend; nothing is no limit.
+    async fn money_left(&self, job: &Job) -> Result<Option<u64>, Failure> {
+        let Some(cap) = BudgetSettings::from_config(&self.live.now().config).per_job_usd else {
+            return Ok(None);
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a sum of money, not negative"
+        )]
+        let cap = (cap * 1e6) as u64;
+        let spent = self.store.spent(Span::Job(job.id.to_string(), Timestamp(0.0))).await;
+        let spent = spent.map_err(|error| Failure::new("Storage", error.to_string()))?.micro_usd;
+        match cap.checked_sub(spent).filter(|left| *left > 0) {
+            Some(left) => Ok(Some(left)),
+            None => Err(too_dear()),
+        }
+    }
+
     fn job_patience(&self) -> Option<Duration> {
         let settings = self.live.now();
-        let seconds = settings.env.get("HERMES_CRON_TIMEOUT").and_then(|text| text.trim().parse::<f64>().ok());
+        let seconds =
+            settings.env.get("HERMES_CRON_TIMEOUT").and_then(|text| text.trim().parse::<f64>().ok());
         match seconds {
             None => Some(PATIENCE),
             Some(seconds) => Duration::try_from_secs_f64(seconds).ok().filter(|patience| !patience.is_zero()),
@@ -190,7 +234,8 @@ impl Gateway {
         };
         let settings = self.live.now();
         let text = words::to_deliver(job, &came.outcome, settings.config.flag("cron.wrap_response"));
-        let sent = self.replies(job, text.as_deref(), &format!("cron:{}:{}:{run}", job.id, due.seconds())).await;
+        let sent =
+            self.replies(job, text.as_deref(), &format!("cron:{}:{}:{run}", job.id, due.seconds())).await;
         let platforms = sent.platforms();
         let end = JobEnd { state, error: error.clone(), replies: sent.replies, at: ended };
         if !self.store.finish_job_run(*run, &self.holder, end).await? {
@@ -241,16 +286,24 @@ fn judge(result: TurnResult) -> Result<String, Failure> {
     }
 }
 
-/// Notices that something happens, and answers no questions.
+fn too_dear() -> Failure {
+    Failure::new("Budget", "this job has spent its limit. Raise `budget.per_job_usd` to let it go on")
+}
+
+/// Notices that something happens and what it costs, and answers no questions.
 struct Attendance {
     clock: Arc<dyn Clock>,
+    /// Millionths of a dollar that may be spent, and what ends the run when they are.
+    left: Option<u64>,
+    spent: AtomicU64,
+    cancel: Cancel,
     /// Milliseconds on the clock that never steps.
     last: AtomicU64,
 }
 
 impl Attendance {
-    fn new(clock: Arc<dyn Clock>) -> Self {
-        let watch = Self { clock, last: AtomicU64::new(0) };
+    fn new(clock: Arc<dyn Clock>, left: Option<u64>, cancel: Cancel) -> Self {
+        let watch = Self { clock, left, spent: AtomicU64::new(0), cancel, last: AtomicU64::new(0) };
         watch.note();
         watch
     }
@@ -261,6 +314,10 @@ impl Attendance {
 
     fn note(&self) {
         self.last.store(self.now(), Ordering::Relaxed);
+    }
+
+    fn is_spent(&self) -> bool {
+        self.left.is_some_and(|left| self.spent.load(Ordering::Relaxed) >= left)
     }
 
     async fn until_silent(&self, patience: Duration) {
@@ -275,8 +332,14 @@ impl Attendance {
 }
 
 impl Frontend for Attendance {
-    fn show(&self, _: Event) {
+    fn show(&self, event: Event) {
         self.note();
+        if let Event::Spent { cost, .. } = event {
+            self.spent.fetch_add(cost.micro_usd.unwrap_or_default(), Ordering::Relaxed);
+            if self.is_spent() {
+                self.cancel.cancel();
+            }
+        }
     }
 
     fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {

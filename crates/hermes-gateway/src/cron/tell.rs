@@ -81,7 +81,11 @@ impl Gateway {
             let seen = JobId::new(id.clone());
             let job = self.at_jobs(move |jobs| jobs.get(&seen)).await?;
             let Some(job) = job else {
-                tracing::warn!(job = id, runs = runs.len(), "runs of a job that is gone were missed or cut off");
+                tracing::warn!(
+                    job = id,
+                    runs = runs.len(),
+                    "runs of a job that is gone were missed or cut off"
+                );
                 self.store.tell_job_runs(ids(&runs), Vec::new(), self.clock.now()).await?;
                 continue;
             };

@@ -47,7 +47,11 @@ impl Gateway {
                 Ok(None)
             }
             Finding::Broken => {
-                tracing::error!(name = job.name(), schedule = job.display(), "this schedule gives no time to run at");
+                tracing::error!(
+                    name = job.name(),
+                    schedule = job.display(),
+                    "this schedule gives no time to run at"
+                );
                 self.advance(&job, None, now).await?;
                 Ok(None)
             }
@@ -55,7 +59,13 @@ impl Gateway {
         }
     }
 
-    async fn begin_due(&self, job: Job, mut due: Due, open: &[JobRun], now: Timestamp) -> Result<Option<Begun>, TickError> {
+    async fn begin_due(
+        &self,
+        job: Job,
+        mut due: Due,
+        open: &[JobRun],
+        now: Timestamp,
+    ) -> Result<Option<Begun>, TickError> {
         let recurs = job.schedule.recurs();
         let busy = open.iter().any(|run| run.job == job.id.as_str());
         let missed = std::mem::take(&mut due.missed);
@@ -65,7 +75,8 @@ impl Gateway {
             self.note_missed(&job, all, "the run before it had not ended", Telling::Wanted, now).await?;
             due.run = None;
         } else {
-            self.note_missed(&job, due.joined, "run together with a later one", Telling::Needless, now).await?;
+            self.note_missed(&job, due.joined, "run together with a later one", Telling::Needless, now)
+                .await?;
         }
         let Some(at) = due.run else {
             self.advance(&job, due.next, now).await?;
@@ -87,11 +98,18 @@ impl Gateway {
     }
 
     /// An instant that has a row already: a process died before the list knew of it.
-    async fn put_in_order(&self, job: &Job, run: &JobRun, next: Option<Timestamp>, now: Timestamp) -> Result<(), TickError> {
+    async fn put_in_order(
+        &self,
+        job: &Job,
+        run: &JobRun,
+        next: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), TickError> {
         if job.schedule.recurs() {
             self.advance(job, next, now).await?;
         } else if !run.state.is_open() {
-            self.record(&job.id, job.next_run_at.clone(), status_of(run), run.ended_at.unwrap_or(now)).await?;
+            self.record(&job.id, job.next_run_at.clone(), status_of(run), run.ended_at.unwrap_or(now))
+                .await?;
         }
         Ok(())
     }
@@ -110,7 +128,12 @@ impl Gateway {
         Ok(())
     }
 
-    async fn advance(&self, job: &Job, next: Option<Timestamp>, now: Timestamp) -> Result<Option<String>, TickError> {
+    async fn advance(
+        &self,
+        job: &Job,
+        next: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Option<String>, TickError> {
         let seen = job.clone();
         Ok(self.at_jobs(move |jobs| jobs.advance(&seen, next, now)).await??)
     }

@@ -19,7 +19,11 @@ pub(super) fn to_deliver(job: &Job, outcome: &Result<String, Failure>, wrapped: 
     let answer = match outcome {
         Ok(answer) => answer.trim(),
         Err(failure) => {
-            return Some(format!("⚠️ Cron job '{}' failed:\n{}", job.name(), head(failure.words.trim(), LONGEST_ERROR)));
+            return Some(format!(
+                "⚠️ Cron job '{}' failed:\n{}",
+                job.name(),
+                head(failure.words.trim(), LONGEST_ERROR)
+            ));
         }
     };
     if answer.is_empty() || is_silent(answer) {
@@ -51,7 +55,11 @@ pub(super) fn about(job: &Job, runs: &[JobRun], zone: Zone) -> String {
         let reason = last.error.as_deref().unwrap_or("it was too late");
         // Writing to a `String` cannot fail.
         let _ = match missed.len() {
-            1 => write!(text, "⚠️ Cron job '{name}' missed its run of {}: {reason}.", zone.minute(first.due_at)),
+            1 => write!(
+                text,
+                "⚠️ Cron job '{name}' missed its run of {}: {reason}.",
+                zone.minute(first.due_at)
+            ),
             count => write!(
                 text,
                 "⚠️ Cron job '{name}' missed {count} runs ({} to {}): {reason}.",
@@ -91,10 +99,21 @@ mod tests {
 
     #[test]
     fn silence_is_asked_for_at_the_edges_only() {
-        for silent in ["[SILENT]", " [silent] nothing new", "[SILENT]: quiet day", "", "  ", "NO_REPLY", "checked all\n\n[SILENT]", "no reply\nbecause"] {
+        for silent in [
+            "[SILENT]",
+            " [silent] nothing new",
+            "[SILENT]: quiet day",
+            "",
+            "  ",
+            "NO_REPLY",
+            "checked all\n\n[SILENT]",
+            "no reply\nbecause",
+        ] {
             assert_eq!(said(silent), None, "{silent}");
         }
-        for loud in ["I was told to say [SILENT] but there is news", "SILENT night", "news\n[SILENT]\nmore news"] {
+        for loud in
+            ["I was told to say [SILENT] but there is news", "SILENT night", "news\n[SILENT]\nmore news"]
+        {
             assert_eq!(said(loud).as_deref(), Some(loud));
         }
     }

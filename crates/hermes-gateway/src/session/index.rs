@@ -86,10 +86,10 @@ impl Index {
         Ok(count)
     }
 
-    /// Brings the file up to date, if anything changed since.
-    pub async fn export(&self) -> Result<(), Error> {
+    /// Brings the file up to date, if anything changed since; says whether it did.
+    pub async fn export(&self) -> Result<bool, Error> {
         if !self.changed.swap(false, Ordering::Relaxed) {
-            return Ok(());
+            return Ok(false);
         }
         let entries: BTreeMap<String, Entry> =
             self.all().await?.into_iter().map(|entry| (entry.session_key.clone(), entry)).collect();
@@ -98,7 +98,7 @@ impl Index {
             self.changed.store(true, Ordering::Relaxed);
             tracing::warn!(%error, "the list of chats was not written; the database has it");
         }
-        Ok(())
+        Ok(true)
     }
 }
 

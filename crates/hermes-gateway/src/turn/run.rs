@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnResult};
 use hermes_store::{Closing, EndReason, Error as StoreError, Settled, Waiting};
 use hermes_types::{
-    Cancel, Content, Envelope, ModelError, Reply, SessionId, SessionKind, TaskId, TurnId, TurnState,
+    Cancel, Content, Envelope, ModelError, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
 };
 
 use super::context::context_prompt;
@@ -312,13 +312,9 @@ impl Gateway {
     fn look_back(&self, agent: &Agent, conversation: Conversation) {
         let agent = agent.clone();
         drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
-            if conversation
-                .messages()
-                .iter()
-                .filter(|message| message.role == hermes_types::Role::User)
-                .count()
-                == 1
-            {
+            let said = conversation.messages().iter().filter(|message| message.role == Role::User).count();
+            // Nobody resumes the conversation of a single event.
+            if said == 1 && conversation.source() != "webhook" {
                 let _ = agent.name_conversation(&conversation, &cancel).await;
             }
             let due = agent.review_due(&conversation);

@@ -82,15 +82,23 @@ async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
     let asked = bench.model.questions();
     assert!(asked[0].contains("[SILENT]") && asked[0].ends_with("\n\nread the news"), "{}", asked[0]);
     let wishes = bench.wishes.lock().unwrap().clone();
-    assert!(wishes[0].contains("platform: \"cron\"") && wishes[0].contains("[\"cronjob\", \"messaging\", \"clarify\"]"), "{wishes:?}");
+    assert!(
+        wishes[0].contains("platform: \"cron\"")
+            && wishes[0].contains("[\"cronjob\", \"messaging\", \"clarify\"]"),
+        "{wishes:?}"
+    );
     assert!(wishes[0].contains("model: Some(\"big\")"), "{wishes:?}");
-    let session = bench.store.list_sessions(SessionFilter { source: Some("cron".into()) }, 5).await.unwrap().remove(0);
+    let session =
+        bench.store.list_sessions(SessionFilter { source: Some("cron".into()) }, 5).await.unwrap().remove(0);
     assert_eq!(session.id.as_str(), format!("cron_{}_20260102_033405", job.id));
     let stored = bench.store.session(&session.id).await.unwrap().unwrap();
     assert_eq!(stored.end_reason.as_deref(), Some("cron_complete"));
     let document = bench.folder.path().join(format!("cron/output/{}/2026-01-02_03-34-05.md", job.id));
     let document = std::fs::read_to_string(document).unwrap();
-    assert!(document.starts_with("# Cron Job: News\n") && document.contains("## Response\n\nall quiet"), "{document}");
+    assert!(
+        document.starts_with("# Cron Job: News\n") && document.contains("## Response\n\nall quiet"),
+        "{document}"
+    );
     assert!(bench.jobs().list(Listed::All).is_empty(), "what ran once is gone");
     assert_eq!(bench.states().await, [JobRunState::Completed]);
     assert_eq!(bench.tick_after(60).await, 0);
@@ -98,9 +106,8 @@ async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
 
 #[tokio::test]
 async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
-    let bench = bench(TestModel::new(|said, _| match said.contains("slow") {
-        true => Step::Gate("done at last".into()),
-        false => Step::Say("quick".into()),
+    let bench = bench(TestModel::new(|said, _| {
+        if said.contains("slow") { Step::Gate("done at last".into()) } else { Step::Say("quick".into()) }
     }))
     .await;
     bench.create(NewJob { prompt: "slow".into(), name: Some("Slow".into()), ..new("every 1m") });
@@ -109,26 +116,31 @@ async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
     start(&bench.gateway);
     bench.until_asked(1).await;
     // The slow one runs; minutes pass, and the quick one has its turn.
-    for _ in 0..6 {
-        let slept = bench.clock.slept().len();
-        while !bench.clock.slept()[..].iter().any(|span| *span == Duration::from_mins(1)) {
-            tokio::task::yield_now().await;
-        }
+    for looks in 1..=6 {
+        until_looked(&bench, looks).await;
         bench.clock.advance(Duration::from_mins(1));
-        while bench.clock.slept().len() <= slept {
-            tokio::task::yield_now().await;
-        }
     }
     bench.channel.until_said("ann", "quick").await;
-    assert_eq!(bench.model.questions().iter().filter(|asked| asked.contains("slow")).count(), 1, "not begun again");
+    let slow = bench.model.questions().iter().filter(|asked| asked.contains("slow")).count();
+    assert_eq!(slow, 1, "what runs is not begun again");
     assert!(bench.folder.path().join("cron/ticker_heartbeat").exists());
+    until_looked(&bench, 7).await;
     bench.model.gate.add_permits(1);
     bench.channel.until_said("ann", "done at last").await;
-    while !bench.channel.texts("ann").iter().any(|text| text.contains("the run before it had not ended")) {
-        bench.clock.advance(Duration::from_secs(1));
+    while !bench.store.open_job_runs().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
+    bench.clock.advance(Duration::from_secs(59));
+    bench.clock.advance(Duration::from_secs(1));
+    bench.channel.until_said("ann", "the run before it had not ended").await;
     assert!(bench.folder.path().join("cron/.tick.lock").exists(), "the lock file stays");
+}
+
+/// Waits until the ticker has looked this often and sleeps.
+async fn until_looked(bench: &Bench, looks: usize) {
+    while bench.clock.slept().iter().filter(|span| **span == Duration::from_mins(1)).count() < looks {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -142,14 +154,18 @@ async fn silence_failure_and_local_delivery() {
     }))
     .await;
     let quiet = bench.create(NewJob { prompt: "quiet".into(), ..new("every 10m") });
-    let broken = bench.create(NewJob { prompt: "broken".into(), name: Some("Broken".into()), ..new("every 10m") });
+    let broken =
+        bench.create(NewJob { prompt: "broken".into(), name: Some("Broken".into()), ..new("every 10m") });
     bench.create(NewJob { deliver: Some("local".into()), ..new("every 10m") });
     bench.create(NewJob { prompt: "broken local".into(), deliver: Some("local".into()), ..new("every 10m") });
     assert_eq!(bench.tick_after(600).await, 4);
     bench.until_quiet().await;
     let texts = bench.channel.texts("ann");
     assert_eq!(texts.len(), 1, "{texts:?}");
-    assert!(texts[0].starts_with("⚠️ Cron job 'Broken' failed:\n") && texts[0].contains("no such key"), "{texts:?}");
+    assert!(
+        texts[0].starts_with("⚠️ Cron job 'Broken' failed:\n") && texts[0].contains("no such key"),
+        "{texts:?}"
+    );
     let (quiet, broken) = (bench.jobs().get(&quiet.id).unwrap(), bench.jobs().get(&broken.id).unwrap());
     assert_eq!((quiet.last_status.as_deref(), quiet.last_error.as_deref()), (Some("ok"), None));
     assert_eq!(broken.last_status.as_deref(), Some("error"));
@@ -167,14 +183,15 @@ async fn what_was_missed_is_told_in_one_line_and_never_made_up_for() {
     assert_eq!(bench.tick_after(5 * 3600).await, 1, "the last hour is not too late");
     bench.until_quiet().await;
     let texts = bench.channel.texts("ann");
-    let missed: Vec<_> = texts.iter().filter(|text| text.contains("missed")).collect();
+    let lines: Vec<_> = texts.iter().filter(|text| text.contains("missed")).collect();
     assert_eq!(
-        missed,
-        [&"⚠️ Cron job 'News' missed 4 runs (2026-01-02 04:00 to 2026-01-02 07:00): Hermes was not running.".to_owned()]
+        lines,
+        [&"⚠️ Cron job 'News' missed 4 runs (2026-01-02 04:00 to 2026-01-02 07:00): Hermes was not running."
+            .to_owned()]
     );
     assert_eq!(texts.len(), 2);
-    use JobRunState::{Completed, Missed};
-    assert_eq!(bench.states().await, [Missed, Missed, Missed, Missed, Completed]);
+    let (missed, completed) = (JobRunState::Missed, JobRunState::Completed);
+    assert_eq!(bench.states().await, [missed, missed, missed, missed, completed]);
     assert_eq!(bench.jobs().get(&job.id).unwrap().next_run_at.as_deref(), Some("2026-01-02T09:00:00+00:00"));
     assert_eq!(bench.tick_after(60).await, 0);
     assert_eq!(bench.channel.texts("ann").len(), 2, "told once");
@@ -187,7 +204,13 @@ async fn a_run_cut_off_by_a_crash_is_told_and_what_recurs_is_not_repeated() {
     // The process dies between claiming and running, before the list moved on.
     bench.clock.advance(Duration::from_mins(10));
     let due = job.next_run().unwrap();
-    let claim = bench.store.claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), Retry::Never, bench.clock.now());
+    let claim = bench.store.claim_job_run(
+        job.id.as_str(),
+        due,
+        &HolderId::new(DEAD),
+        Retry::Never,
+        bench.clock.now(),
+    );
     assert!(matches!(claim.await.unwrap(), JobClaim::Granted(_)));
     assert_eq!(bench.tick_after(0).await, 0);
     let text = bench.channel.until_said("ann", "Hermes was stopped before it began").await;
@@ -215,7 +238,11 @@ async fn something_that_runs_once_gets_one_more_chance() {
     bench.clock.advance(Duration::from_mins(10));
     let (due, now) = (job.next_run().unwrap(), bench.clock.now());
     for _ in 0..2 {
-        bench.store.claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), Retry::Once, now).await.unwrap();
+        bench
+            .store
+            .claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), Retry::Once, now)
+            .await
+            .unwrap();
         for run in bench.store.open_job_runs().await.unwrap() {
             bench.store.cut_off_job_run(&run, "Hermes was stopped while it ran", now).await.unwrap();
         }
@@ -250,7 +277,8 @@ async fn an_end_the_list_has_not_heard_of_is_written_into_it() {
     let (due, now, dead) = (job.next_run().unwrap(), bench.clock.now(), HolderId::new(DEAD));
     let claim = bench.store.claim_job_run(job.id.as_str(), due, &dead, Retry::Once, now).await.unwrap();
     let JobClaim::Granted(run) = claim else { panic!("{claim:?}") };
-    let end = hermes_store::JobEnd { state: JobRunState::Completed, error: None, replies: Vec::new(), at: now };
+    let end =
+        hermes_store::JobEnd { state: JobRunState::Completed, error: None, replies: Vec::new(), at: now };
     assert!(bench.store.finish_job_run(run, &dead, end).await.unwrap());
     assert_eq!(bench.tick_after(60).await, 0, "it is not run again");
     assert!(bench.jobs().list(Listed::All).is_empty());
@@ -260,7 +288,9 @@ async fn an_end_the_list_has_not_heard_of_is_written_into_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_gateways_on_one_home_never_run_the_same_instant_twice() {
     let one = bench(TestModel::echo()).await;
-    let two = Plan { env: UTC, clock: one.clock.clone(), ..Plan::new(one.model.clone()) }.start_in(one.folder.clone()).await;
+    let two = Plan { env: UTC, clock: one.clock.clone(), ..Plan::new(one.model.clone()) }
+        .start_in(one.folder.clone())
+        .await;
     for _ in 0..5 {
         one.create(new("* * * * *"));
     }
@@ -287,9 +317,11 @@ async fn changes_made_during_a_run_are_kept() {
     let removed = bench.create(new("every 10m"));
     bench.clock.advance(Duration::from_mins(10));
     let (gateway, model) = (bench.gateway.clone(), bench.model.clone());
-    let ticking = hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
+    let ticking =
+        hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
     bench.until_asked(2).await;
-    let change = Change { prompt: Some("other words".into()), name: Some("Renamed".into()), ..Change::default() };
+    let change =
+        Change { prompt: Some("other words".into()), name: Some("Renamed".into()), ..Change::default() };
     bench.jobs().update(&job.id, change, bench.clock.now()).unwrap();
     bench.jobs().pause(&job.id, Some("enough".into()), bench.clock.now()).unwrap();
     bench.jobs().remove(&removed.id, bench.clock.now()).unwrap();
@@ -308,7 +340,8 @@ async fn a_run_that_gives_no_sign_of_life_is_ended_and_told() {
     let job = bench.create(new("every 10m"));
     bench.clock.advance(Duration::from_mins(10));
     let gateway = bench.gateway.clone();
-    let ticking = hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
+    let ticking =
+        hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
     bench.until_asked(1).await;
     while !ticking.is_finished() {
         bench.clock.advance(Duration::from_secs(30));
@@ -389,7 +422,11 @@ async fn missing_skills_are_named_first_and_do_not_fail_a_job() {
 
 #[tokio::test]
 async fn an_answer_can_go_out_bare() {
-    let plan = Plan { env: UTC, config: "cron: {wrap_response: false, output_retention: 2}", ..Plan::new(TestModel::new(|_, _| Step::Say("bare".into()))) };
+    let plan = Plan {
+        env: UTC,
+        config: "cron: {wrap_response: false, output_retention: 2}",
+        ..Plan::new(TestModel::new(|_, _| Step::Say("bare".into())))
+    };
     let bench = plan.start().await;
     let job = bench.create(new("every 5m"));
     for _ in 0..4 {
@@ -399,4 +436,36 @@ async fn an_answer_can_go_out_bare() {
     assert_eq!(bench.channel.texts("ann"), ["bare"; 4]);
     let folder = bench.folder.path().join("cron/output").join(job.id.as_str());
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn a_job_spends_no_more_than_it_may() {
+    // The model costs a millionth of a dollar a call; the first answer asks for a tool and would lead to a second call.
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == hermes_types::Role::Tool => Step::Say("done".into()),
+        _ => Step::Call("risky", "{}"),
+    });
+    let plan = Plan { env: UTC, config: "budget: {per_job_usd: 0.000001}", ..Plan::new(model) };
+    let bench = plan.start().await;
+    let job = bench.create(new("every 10m"));
+    assert_eq!(bench.tick_after(600).await, 1);
+    assert_eq!(bench.model.questions().len(), 1, "the second call is not made");
+    assert_eq!(bench.tick_after(600).await, 1);
+    assert_eq!(bench.model.questions().len(), 1, "nothing is left for another run");
+    bench.channel.until_said("ann", "budget.per_job_usd").await;
+    assert_eq!(bench.states().await, [JobRunState::Failed, JobRunState::Failed]);
+    assert!(bench.jobs().get(&job.id).unwrap().last_error.unwrap().contains("per_job_usd"));
+}
+
+#[tokio::test]
+async fn a_job_with_a_script_of_another_program_says_that_it_cannot_run() {
+    let bench = bench(TestModel::echo()).await;
+    let mut more = serde_json::Map::new();
+    more.insert("script".into(), "watch.py".into());
+    more.insert("no_agent".into(), true.into());
+    let job = bench.create(NewJob { more, ..new("every 10m") });
+    assert_eq!(bench.tick_after(600).await, 1);
+    bench.channel.until_said("ann", "watch.py").await;
+    assert!(bench.model.questions().is_empty(), "nothing is spent");
+    assert_eq!(bench.jobs().get(&job.id).unwrap().more["script"], "watch.py");
 }

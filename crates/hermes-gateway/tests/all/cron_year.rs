@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Datelike as _, MappedLocalTime, NaiveDate, TimeDelta, TimeZone as _, Timelike as _, Utc, Weekday};
+use chrono::{
+    DateTime, Datelike as _, MappedLocalTime, NaiveDate, TimeDelta, TimeZone as _, Timelike as _, Utc,
+    Weekday,
+};
 use chrono_tz::Tz;
 use hermes_config::Home;
 use hermes_gateway::cron::tick_once;
@@ -62,7 +65,9 @@ fn open(zone: Tz, from: i64, to: i64) -> Vec<i64> {
     minutes
         .filter(|at| {
             let wall = DateTime::<Utc>::from_timestamp(*at, 0).unwrap().with_timezone(&zone);
-            wall.weekday() == Weekday::Sun && (1..=3).contains(&wall.hour()) && wall.minute() % 30 == 0
+            wall.weekday() == Weekday::Sun
+                && (1..=3).contains(&wall.hour())
+                && wall.minute().is_multiple_of(30)
         })
         .collect()
 }
@@ -99,7 +104,8 @@ fn expected(instants: &[i64], windows: &[Window]) -> BTreeMap<i64, Fate> {
     let mut before = windows[0].from;
     for window in windows {
         // All that came while nobody was there is found at the first look.
-        let found: Vec<i64> = instants.iter().copied().filter(|at| *at > before && *at <= window.from).collect();
+        let found: Vec<i64> =
+            instants.iter().copied().filter(|at| *at > before && *at <= window.from).collect();
         let oldest = window.from - grace(instants, window.from);
         for at in &found {
             let fate = match at {
@@ -126,12 +132,20 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
     let windows = windows(&mut Dice(seed), begin, end);
     let clock = TestClock::new();
     clock.set_wall(seconds(begin));
-    let folder = Arc::new(tempfile::tempdir().unwrap());
+    // A year of syncing to a real disk would take minutes.
+    let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let folder = Arc::new(memory.unwrap());
     let jobs = Jobs::new(Home::at(folder.path()), Zone::named(name).unwrap());
     let mut ids = BTreeMap::new();
     for schedule in SCHEDULES {
         let origin = Origin { platform: "fake".into(), chat_id: "chat-ann".into(), ..Origin::default() };
-        let new = NewJob { prompt: "p".into(), name: Some(schedule.into()), schedule: schedule.into(), origin: Some(origin), ..NewJob::default() };
+        let new = NewJob {
+            prompt: "p".into(),
+            name: Some(schedule.into()),
+            schedule: schedule.into(),
+            origin: Some(origin),
+            ..NewJob::default()
+        };
         ids.insert(jobs.create(new, clock.now()).unwrap().id.to_string(), schedule);
     }
     let channel = FakeChannel::new("fake");
@@ -139,7 +153,13 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
     for window in &windows {
         clock.set_wall(seconds(window.from));
         let model = TestModel::new(|_, _| Step::Say("[SILENT]".into()));
-        let plan = Plan { env, clock: clock.clone(), channel: channel.clone(), config: "cron: {output_retention: 1}", ..Plan::new(model) };
+        let plan = Plan {
+            env,
+            clock: clock.clone(),
+            channel: channel.clone(),
+            config: "cron: {output_retention: 1}",
+            ..Plan::new(model)
+        };
         let bench = plan.start_in(folder.clone()).await;
         let mut now = window.from;
         while now <= window.to {
@@ -169,14 +189,23 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
         // Only what differs, in words.
         let shown = |fates: &BTreeMap<i64, Fate>, other: &BTreeMap<i64, Fate>| {
             let different = fates.iter().filter(|(at, fate)| other.get(at) != Some(fate));
-            different.map(|(at, fate)| format!("{} {fate:?}", Zone::named(name).unwrap().iso(seconds(*at)))).collect::<Vec<_>>()
+            different
+                .map(|(at, fate)| format!("{} {fate:?}", Zone::named(name).unwrap().iso(seconds(*at))))
+                .collect::<Vec<_>>()
         };
         assert_eq!(shown(&got, &expected), shown(&expected, &got), "{name} {schedule}");
-        assert!(got.values().any(|fate| *fate == Fate::Missed) && got.values().any(|fate| *fate == Fate::Run));
+        assert!(
+            got.values().any(|fate| *fate == Fate::Missed) && got.values().any(|fate| *fate == Fate::Run)
+        );
         // One line for each absence in which something was missed.
-        told += windows.windows(2).filter(|pair| {
-            expected.iter().any(|(at, fate)| *fate == Fate::Missed && *at > pair[0].to - 60 && *at <= pair[1].from)
-        }).count();
+        told += windows
+            .windows(2)
+            .filter(|pair| {
+                expected
+                    .iter()
+                    .any(|(at, fate)| *fate == Fate::Missed && *at > pair[0].to - 60 && *at <= pair[1].from)
+            })
+            .count();
     }
     let lines = channel.texts("ann");
     assert_eq!(lines.len(), told, "{lines:#?}");
@@ -184,7 +213,11 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
 }
 
 /// Rows are kept for a while only; they are read before each end.
-async fn collect(bench: &Bench, ids: &BTreeMap<String, &'static str>, seen: &mut BTreeMap<(&'static str, i64), Fate>) {
+async fn collect(
+    bench: &Bench,
+    ids: &BTreeMap<String, &'static str>,
+    seen: &mut BTreeMap<(&'static str, i64), Fate>,
+) {
     for run in bench.store.job_runs(None, 1000).await.unwrap() {
         let fate = match (run.state, run.error.as_deref()) {
             (JobRunState::Completed, _) => Fate::Run,

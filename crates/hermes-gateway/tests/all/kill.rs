@@ -213,7 +213,11 @@ fn check(seed: u64, home: &std::path::Path, platform: &Platform, messages: u64) 
         }
     }
     for number in 0..messages {
-        assert_eq!(said.get(&format!("msg{number}")), Some(&1), "seed {seed}: msg{number} in the transcripts");
+        assert_eq!(
+            said.get(&format!("msg{number}")),
+            Some(&1),
+            "seed {seed}: msg{number} in the transcripts"
+        );
     }
 }
 
@@ -298,7 +302,11 @@ impl Channel for WireChannel {
         Abilities::default()
     }
 
-    fn listen<'a>(&'a self, intake: &'a dyn Intake, _: &'a Cancel) -> BoxFuture<'a, Result<(), ChannelError>> {
+    fn listen<'a>(
+        &'a self,
+        intake: &'a dyn Intake,
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(async move {
             while let Some(envelope) = self.incoming.lock().await.recv().await {
                 let key = envelope.platform_key.clone();

@@ -96,7 +96,16 @@ impl Plan {
             let _ = listener.listen(&intake, &stop).await;
         }));
         gateway.recover().await.unwrap();
-        Bench { gateway, channel: self.channel, model: self.model, clock: self.clock, store, cancel, folder, wishes }
+        Bench {
+            gateway,
+            channel: self.channel,
+            model: self.model,
+            clock: self.clock,
+            store,
+            cancel,
+            folder,
+            wishes,
+        }
     }
 }
 
@@ -143,14 +152,13 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let env = Env::from_pairs([("FAKE_ALLOW_ALL_USERS", "1")]);
     let live = Live::new(Home::at(home), env, home.join("project"));
-    let agents =
-        Arc::new(Maker {
-            model,
-            store: store.clone(),
-            clock: clock.clone(),
-            folder: home.to_owned(),
-            wishes: Arc::default(),
-        });
+    let agents = Arc::new(Maker {
+        model,
+        store: store.clone(),
+        clock: clock.clone(),
+        folder: home.to_owned(),
+        wishes: Arc::default(),
+    });
     let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
     let cancel = Cancel::new();
     let gateway = Gateway::new(store, clock, Arc::new(CivilTime::utc), live, ports, &cancel);

@@ -7,7 +7,10 @@ use super::support::{at, next, now, schedule, zone};
 
 fn days(text: &str, count: usize) -> Vec<String> {
     let times = next(text, "2026-03-04T10:07:30+00:00", zone("UTC"), count);
-    times.iter().map(|time| time.strip_prefix("2026-").unwrap_or(time).strip_suffix(":00+00:00").unwrap().to_owned()).collect()
+    times
+        .iter()
+        .map(|time| time.strip_prefix("2026-").unwrap_or(time).strip_suffix(":00+00:00").unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -26,7 +29,10 @@ fn reference_values_of_the_dialect() {
 
 #[test]
 fn reversed_ranges_go_around_the_end() {
-    assert_eq!(days("0 22-2 * * *", 5), ["03-04T22:00", "03-04T23:00", "03-05T00:00", "03-05T01:00", "03-05T02:00"]);
+    assert_eq!(
+        days("0 22-2 * * *", 5),
+        ["03-04T22:00", "03-04T23:00", "03-05T00:00", "03-05T01:00", "03-05T02:00"]
+    );
     assert_eq!(days("0 0 * * 6-1", 4), ["03-07T00:00", "03-08T00:00", "03-09T00:00", "03-14T00:00"]);
     assert_eq!(days("0 0 * * 7-2", 3), ["03-08T00:00", "03-09T00:00", "03-10T00:00"]);
     assert_eq!(days("0 22-3/2 * * *", 3), ["03-04T22:00", "03-05T00:00", "03-05T02:00"]);
@@ -43,9 +49,18 @@ fn seconds_and_years_stand_last() {
 
 #[test]
 fn a_match_at_the_base_does_not_count() {
-    assert_eq!(next("0 10 * * *", "2026-03-04T10:00:00+00:00", zone("UTC"), 1), ["2026-03-05T10:00:00+00:00"]);
-    assert_eq!(next("0 10 * * *", "2026-03-04T09:59:59.9+00:00", zone("UTC"), 1), ["2026-03-04T10:00:00+00:00"]);
-    assert_eq!(next("* * * * *", "2026-03-04T10:00:00.5+00:00", zone("UTC"), 1), ["2026-03-04T10:01:00+00:00"]);
+    assert_eq!(
+        next("0 10 * * *", "2026-03-04T10:00:00+00:00", zone("UTC"), 1),
+        ["2026-03-05T10:00:00+00:00"]
+    );
+    assert_eq!(
+        next("0 10 * * *", "2026-03-04T09:59:59.9+00:00", zone("UTC"), 1),
+        ["2026-03-04T10:00:00+00:00"]
+    );
+    assert_eq!(
+        next("* * * * *", "2026-03-04T10:00:00.5+00:00", zone("UTC"), 1),
+        ["2026-03-04T10:01:00+00:00"]
+    );
 }
 
 fn refused(text: &str) -> String {
@@ -54,17 +69,47 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn wrong_expressions_say_why() {
-    for text in ["60 * * * *", "* 24 * * *", "0 0 0 * *", "0 0 * 13 *", "0 0 * * 8", "*/0 * * * *", "1-2-3 * * * *",
-        "1, * * * *", "-5 * * * *", "/5 * * * *", "** * * * *", "5-70 * * * *", "* * * * * 60", "* * * * * 0 0", "* * * * * 1 2030 9"]
-    {
-        assert!(refused(text).starts_with(&format!("Invalid cron expression '{text}': ")), "{text}: {}", refused(text));
+    for text in [
+        "60 * * * *",
+        "* 24 * * *",
+        "0 0 0 * *",
+        "0 0 * 13 *",
+        "0 0 * * 8",
+        "*/0 * * * *",
+        "1-2-3 * * * *",
+        "1, * * * *",
+        "-5 * * * *",
+        "/5 * * * *",
+        "** * * * *",
+        "5-70 * * * *",
+        "* * * * * 60",
+        "* * * * * 0 0",
+        "* * * * * 1 2030 9",
+    ] {
+        assert!(
+            refused(text).starts_with(&format!("Invalid cron expression '{text}': ")),
+            "{text}: {}",
+            refused(text)
+        );
     }
     assert!(refused("0 0 30 2 *").contains("no date ever matches"), "{}", refused("0 0 30 2 *"));
 }
 
 #[test]
 fn names_and_nicknames_are_not_understood() {
-    for text in ["0 9 * * MON", "@daily", "0 0 L * *", "0 0 * * 1#2", "0 0 ? * *", "0 9 * JAN *", "soon", "", "1h30m", "2w", "30s"] {
+    for text in [
+        "0 9 * * MON",
+        "@daily",
+        "0 0 L * *",
+        "0 0 * * 1#2",
+        "0 0 ? * *",
+        "0 9 * JAN *",
+        "soon",
+        "",
+        "1h30m",
+        "2w",
+        "30s",
+    ] {
         let words = refused(text);
         assert!(words.starts_with(&format!("Invalid schedule '{text}'. Use:\n")), "{words}");
         assert_eq!(words.lines().count(), 5, "{words}");
@@ -102,7 +147,8 @@ fn timestamps_with_and_without_a_zone() {
     assert_eq!(once("2026-03-15T09:30:00-0530"), is("2026-03-15T09:30:00-05:30", "once at 2026-03-15 09:30"));
     assert_eq!(once("2026-03-29T02:30"), is("2026-03-29T03:00:00+02:00", "once at 2026-03-29 03:00"));
     assert_eq!(once("2026-10-25T02:30"), is("2026-10-25T02:30:00+02:00", "once at 2026-10-25 02:30"));
-    for text in ["2026-02-30", "2026-03-15T25:00", "2026-03-15x09:00", "2026-03-15T09:00+25", "Tomorrow 9am"] {
+    for text in ["2026-02-30", "2026-03-15T25:00", "2026-03-15x09:00", "2026-03-15T09:00+25", "Tomorrow 9am"]
+    {
         assert!(refused(text).starts_with(&format!("Invalid timestamp '{text}': ")), "{}", refused(text));
     }
 }
@@ -112,10 +158,7 @@ fn a_schedule_is_stored_with_its_fields_in_order() {
     let text = |input: &str| serde_json::to_string(&schedule(input)).unwrap();
     assert_eq!(text("every 2h"), r#"{"kind":"interval","minutes":120,"display":"every 120m"}"#);
     assert_eq!(text("0 9 * * 6-1"), r#"{"kind":"cron","expr":"0 9 * * 6-1","display":"0 9 * * 6-1"}"#);
-    assert_eq!(
-        text("1d"),
-        r#"{"kind":"once","run_at":"2026-03-05T10:07:30+00:00","display":"once in 1d"}"#
-    );
+    assert_eq!(text("1d"), r#"{"kind":"once","run_at":"2026-03-05T10:07:30+00:00","display":"once in 1d"}"#);
 }
 
 proptest! {

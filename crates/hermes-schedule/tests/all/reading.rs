@@ -40,10 +40,34 @@ fn fields_stand_in_their_order_and_the_file_is_private() {
     let bench = Bench::new();
     bench.create("0 9 * * *");
     let text = bench.text();
-    let order = ["\"id\"", "\"name\"", "\"prompt\"", "\"skills\"", "\"skill\"", "\"model\"", "\"provider\"", "\"base_url\"",
-        "\"schedule\"", "\"schedule_display\"", "\"repeat\"", "\"enabled\"", "\"state\"", "\"paused_at\"", "\"paused_reason\"",
-        "\"created_at\"", "\"next_run_at\"", "\"last_run_at\"", "\"last_status\"", "\"last_error\"", "\"deliver\"", "\"origin\""];
-    let places: Vec<usize> = order.iter().map(|key| text.find(&format!("\n      {key}")).unwrap_or_else(|| panic!("{key}: {text}"))).collect();
+    let order = [
+        "\"id\"",
+        "\"name\"",
+        "\"prompt\"",
+        "\"skills\"",
+        "\"skill\"",
+        "\"model\"",
+        "\"provider\"",
+        "\"base_url\"",
+        "\"schedule\"",
+        "\"schedule_display\"",
+        "\"repeat\"",
+        "\"enabled\"",
+        "\"state\"",
+        "\"paused_at\"",
+        "\"paused_reason\"",
+        "\"created_at\"",
+        "\"next_run_at\"",
+        "\"last_run_at\"",
+        "\"last_status\"",
+        "\"last_error\"",
+        "\"deliver\"",
+        "\"origin\"",
+    ];
+    let places: Vec<usize> = order
+        .iter()
+        .map(|key| text.find(&format!("\n      {key}")).unwrap_or_else(|| panic!("{key}: {text}")))
+        .collect();
     assert!(places.is_sorted(), "{text}");
     assert!(text.starts_with("{\n  \"jobs\": [\n    {\n"), "{text}");
     assert!(text.contains("\n  \"updated_at\": \"2026-03-04T10:07:30+00:00\""), "{text}");

@@ -24,15 +24,23 @@ fn payloads_are_known_by_name() {
         ("systemctl --user restart hermes-gateway", "gateway_lifecycle"),
     ] {
         let words = blocked(prompt).unwrap_or_else(|| panic!("{prompt}"));
-        assert!(words.starts_with(&format!("Blocked: prompt matches threat pattern '{id}'. ")), "{prompt}: {words}");
+        assert!(
+            words.starts_with(&format!("Blocked: prompt matches threat pattern '{id}'. ")),
+            "{prompt}: {words}"
+        );
     }
 }
 
 #[test]
 fn ordinary_prompts_pass() {
-    for prompt in ["", "Summarise the news and tell me", "curl https://example.org and report\nthe value of $HOME", "clean ./build with rm -rf build",
-        "what does the category say about .env files", "Greet 👩‍💻 and 🏳️‍🌈 people"]
-    {
+    for prompt in [
+        "",
+        "Summarise the news and tell me",
+        "curl https://example.org and report\nthe value of $HOME",
+        "clean ./build with rm -rf build",
+        "what does the category say about .env files",
+        "Greet 👩‍💻 and 🏳️‍🌈 people",
+    ] {
         assert_eq!(blocked(prompt), None, "{prompt}");
     }
 }

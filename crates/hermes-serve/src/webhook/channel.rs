@@ -2,7 +2,8 @@
 
 use hermes_gateway::Gateway;
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Intake, Piece, Place, Receipt, Reply,
+    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Intake, Piece, Place, Receipt,
+    Reply,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -43,11 +44,15 @@ impl WebhookChannel {
     }
 
     async fn comment(&self, extra: &Map<String, Value>, text: &str) -> Result<(), ChannelError> {
-        let number = extra.get("pr_number").map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let number = extra
+            .get("pr_number")
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         let number = number.filter(|number| number.parse::<u64>().is_ok_and(|number| number > 0));
         let repo = extra.get("repo").and_then(Value::as_str).filter(|repo| is_repository(repo));
         let (Some(number), Some(repo)) = (number, repo) else {
-            return Err(ChannelError::Refused("`deliver_extra` needs `repo` as owner/name and a `pr_number`".to_owned()));
+            return Err(ChannelError::Refused(
+                "`deliver_extra` needs `repo` as owner/name and a `pr_number`".to_owned(),
+            ));
         };
         let argv = ["gh", "pr", "comment", &number, "--repo", repo, "--body", text];
         match self.gateway.ports.services.program(&argv).await {
@@ -57,11 +62,20 @@ impl WebhookChannel {
     }
 
     /// Another platform's outbox takes it from here.
-    async fn pass_on(&self, platform: &str, extra: &Map<String, Value>, reply: &Reply) -> Result<(), ChannelError> {
-        let text = |key: &str| extra.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    async fn pass_on(
+        &self,
+        platform: &str,
+        extra: &Map<String, Value>,
+        reply: &Reply,
+    ) -> Result<(), ChannelError> {
+        let text = |key: &str| {
+            extra.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
         let chat = text("chat_id").or_else(|| self.gateway.live.now().home_channel(platform));
         let Some(chat) = chat else {
-            return Err(ChannelError::Refused(format!("there is no chat to send to: set `chat_id` in `deliver_extra`, or the home channel of {platform}")));
+            return Err(ChannelError::Refused(format!(
+                "there is no chat to send to: set `chat_id` in `deliver_extra`, or the home channel of {platform}"
+            )));
         };
         let mut place = Place::new(ChatKind::Dm, chat);
         place.thread_id = text("thread_id");
@@ -91,7 +105,11 @@ impl Channel for WebhookChannel {
         Abilities { limit: 60_000, ..Abilities::default() }
     }
 
-    fn listen<'a>(&'a self, _: &'a dyn Intake, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), ChannelError>> {
+    fn listen<'a>(
+        &'a self,
+        _: &'a dyn Intake,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(async move {
             cancel.cancelled().await;
             Ok(())
@@ -117,7 +135,9 @@ fn text_of(reply: &Reply) -> String {
 
 fn is_repository(text: &str) -> bool {
     let plain = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) && part != ".."
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+            && part != ".."
     };
     text.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name) && !owner.starts_with('-'))
 }

@@ -104,9 +104,13 @@ impl Webhooks {
             return Err(refused(StatusCode::UNAUTHORIZED, "Invalid signature"));
         }
         if !self.has_room(name) {
-            return Err(refused(StatusCode::TOO_MANY_REQUESTS, "Too many events on this route; try again in a minute"));
+            return Err(refused(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many events on this route; try again in a minute",
+            ));
         }
-        let payload = parse(&body).ok_or_else(|| refused(StatusCode::BAD_REQUEST, "The body is neither JSON nor a form"))?;
+        let payload = parse(&body)
+            .ok_or_else(|| refused(StatusCode::BAD_REQUEST, "The body is neither JSON nor a form"))?;
         let event = event_of(headers, &payload);
         if !route.takes(&event, &payload) {
             return Ok((StatusCode::OK, Json(json!({"status": "ignored", "event": event}))));
@@ -127,7 +131,8 @@ impl Webhooks {
 
     async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
         let limit = self.settings.largest_body;
-        let too_large = || refused(StatusCode::PAYLOAD_TOO_LARGE, format!("The body is larger than {limit} bytes"));
+        let too_large =
+            || refused(StatusCode::PAYLOAD_TOO_LARGE, format!("The body is larger than {limit} bytes"));
         let length = headers.get("content-length").and_then(|value| value.to_str().ok());
         if length.and_then(|text| text.parse::<usize>().ok()).is_some_and(|length| length > limit) {
             return Err(too_large());
@@ -158,10 +163,11 @@ impl Webhooks {
             Some(prompt) => template::fill(prompt, event, payload),
             None => template::plain(name, event, payload),
         };
-        let text = match route.skills.first().and_then(|skill| self.gateway.ports.services.skill(skill, &prompt)) {
-            Some(text) => text,
-            None => prompt,
-        };
+        let text =
+            match route.skills.first().and_then(|skill| self.gateway.ports.services.skill(skill, &prompt)) {
+                Some(text) => text,
+                None => prompt,
+            };
         let target = channel::Target {
             deliver: route.deliver.clone(),
             extra: template::fill_all(&route.deliver_extra, event, payload),
@@ -172,7 +178,11 @@ impl Webhooks {
             platform: "webhook".to_owned(),
             platform_key: format!("{name}:{delivery}"),
             place,
-            sender: Sender { user_id: Some(format!("webhook:{name}")), user_name: Some(name.to_owned()), alt_id: None },
+            sender: Sender {
+                user_id: Some(format!("webhook:{name}")),
+                user_name: Some(name.to_owned()),
+                alt_id: None,
+            },
             parts: vec![Piece::Text { text }],
             message_id: None,
             reply_to: None,

@@ -86,7 +86,9 @@ impl WebhookSettings {
             return None;
         }
         let extra = config.get("platforms.webhook.extra").map(|value| value.to_json()).unwrap_or_default();
-        let text = |key: &str| extra.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.is_empty());
+        let text = |key: &str| {
+            extra.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.is_empty())
+        };
         let number = |key: &str| extra.get(key).and_then(Value::as_u64);
         let port = env.get("WEBHOOK_PORT").and_then(|port| port.trim().parse().ok());
         let port = port.or_else(|| number("port").and_then(|port| u16::try_from(port).ok()));
@@ -124,7 +126,9 @@ fn read_routes(value: Option<&Value>) -> BTreeMap<String, Route> {
     for (name, value) in value.and_then(Value::as_object).into_iter().flatten() {
         match serde_json::from_value::<Route>(value.clone()) {
             Ok(route) => _ = routes.insert(name.clone(), route),
-            Err(error) => tracing::warn!(route = name, %error, "a webhook route cannot be read; it is left out"),
+            Err(error) => {
+                tracing::warn!(route = name, %error, "a webhook route cannot be read; it is left out")
+            }
         }
     }
     routes

@@ -25,14 +25,17 @@ pub(super) fn is_right(headers: &HeaderMap, body: &[u8], secret: &str, now: f64,
         return svix(headers, body, secret, given, now);
     }
     if let Some(given) = header(headers, "x-hub-signature-256") {
-        return given.strip_prefix("sha256=").is_some_and(|hex| same(hex, &to_hex(&mac(secret.as_bytes(), &[body]))));
+        return given
+            .strip_prefix("sha256=")
+            .is_some_and(|hex| same(hex, &to_hex(&mac(secret.as_bytes(), &[body]))));
     }
     if let Some(given) = header(headers, "x-gitlab-token") {
         return same(given, secret);
     }
     if let Some(given) = header(headers, "x-webhook-signature-v2") {
         let Some(time) = header(headers, "x-webhook-timestamp") else { return false };
-        return is_recent(time, now) && same(given, &to_hex(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])));
+        return is_recent(time, now)
+            && same(given, &to_hex(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])));
     }
     header(headers, "x-webhook-signature")
         .is_some_and(|given| same(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
@@ -44,7 +47,9 @@ pub fn sign(secret: &str, body: &[u8]) -> String {
 }
 
 fn svix(headers: &HeaderMap, body: &[u8], secret: &str, given: &str, now: f64) -> bool {
-    let (Some(id), Some(time)) = (header(headers, "svix-id"), header(headers, "svix-timestamp")) else { return false };
+    let (Some(id), Some(time)) = (header(headers, "svix-id"), header(headers, "svix-timestamp")) else {
+        return false;
+    };
     let key = match secret.strip_prefix("whsec_") {
         Some(encoded) => match from_base64(encoded) {
             Some(key) => key,
@@ -53,7 +58,8 @@ fn svix(headers: &HeaderMap, body: &[u8], secret: &str, given: &str, now: f64) -
         None => secret.as_bytes().to_vec(),
     };
     let expected = to_base64(&mac(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", body]));
-    is_recent(time, now) && given.split(' ').filter_map(|one| one.strip_prefix("v1,")).any(|one| same(one, &expected))
+    is_recent(time, now)
+        && given.split(' ').filter_map(|one| one.strip_prefix("v1,")).any(|one| same(one, &expected))
 }
 
 fn is_recent(time: &str, now: f64) -> bool {
@@ -87,7 +93,8 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 fn to_base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let bits =
+            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for at in 0..4 {
             let digit = (bits >> (18 - 6 * at)) & 63;
             let digit = DIGITS.get(digit as usize).copied().unwrap_or(b'=');
@@ -117,7 +124,10 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (axum::http::HeaderName::from_static(name), value.parse().unwrap())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| (axum::http::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
     }
 
     #[test]
@@ -133,12 +143,22 @@ mod tests {
         assert!(check(&[("x-webhook-signature", &hex)]));
         let v2 = to_hex(&mac(secret.as_bytes(), &[b"1700000000", b".", body]));
         assert!(check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1700000000")]));
-        assert!(!check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1699999000")]), "another time");
-        assert!(!check(&[("x-webhook-signature-v2", "no"), ("x-webhook-timestamp", "1700000000"), ("x-webhook-signature", &hex)]));
+        assert!(
+            !check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1699999000")]),
+            "another time"
+        );
+        assert!(!check(&[
+            ("x-webhook-signature-v2", "no"),
+            ("x-webhook-timestamp", "1700000000"),
+            ("x-webhook-signature", &hex)
+        ]));
         assert!(!check(&[]));
         assert!(!is_right(&headers(&[("x-gitlab-token", "")]), body, "", now, true));
         let old = to_hex(&mac(secret.as_bytes(), &[b"1699999000", b".", body]));
-        assert!(!check(&[("x-webhook-signature-v2", &old), ("x-webhook-timestamp", "1699999000")]), "a replay");
+        assert!(
+            !check(&[("x-webhook-signature-v2", &old), ("x-webhook-timestamp", "1699999000")]),
+            "a replay"
+        );
     }
 
     #[test]

@@ -104,7 +104,10 @@ mod tests {
     fn values_are_walked_to_and_what_is_missing_stays() {
         let payload = json!({"a": {"b": "x", "n": 5, "l": [1]}, "t": true});
         let filled = |text: &str| fill(text, "push", &payload);
-        assert_eq!(filled("{a.b} {a.n} {t} {nope} {a.nope} {} { a } {event_type}"), "x 5 true {nope} {a.nope} {} { a } push");
+        assert_eq!(
+            filled("{a.b} {a.n} {t} {nope} {a.nope} {} { a } {event_type}"),
+            "x 5 true {nope} {a.nope} {} { a } push"
+        );
         assert_eq!(filled("{a.l}"), "[\n  1\n]");
         assert_eq!(filled("{{a.b}}"), "{x}");
         assert_eq!(unescape("a%20b+c%zz%e4%bd%a0"), "a b c%zz你");

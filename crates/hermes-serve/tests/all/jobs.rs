@@ -19,11 +19,15 @@ fn refused(answer: &Answer, status: u16) -> String {
 async fn a_job_is_made_changed_and_removed() {
     let bench = Bench::with(TestModel::echo()).await;
     assert_eq!(bench.get("/api/jobs").await.json(), json!({"jobs": []}));
-    let body = json!({"name": "News", "schedule": "every 2h", "prompt": "read", "skills": ["web"], "repeat": 3});
+    let body =
+        json!({"name": "News", "schedule": "every 2h", "prompt": "read", "skills": ["web"], "repeat": 3});
     let made = bench.post("/api/jobs", &body).await;
     assert_eq!(made.status, 200, "{}", made.body);
     let job = made.json()["job"].clone();
-    assert_eq!((&job["deliver"], &job["repeat"]["times"], &job["skill"]), (&json!("local"), &json!(3), &json!("web")));
+    assert_eq!(
+        (&job["deliver"], &job["repeat"]["times"], &job["skill"]),
+        (&json!("local"), &json!(3), &json!("web"))
+    );
     assert_eq!(job["schedule"], json!({"kind": "interval", "minutes": 120, "display": "every 120m"}));
     let path = format!("/api/jobs/{}", job["id"].as_str().unwrap());
     assert_eq!(bench.get(&path).await.json()["job"], job);
@@ -32,9 +36,18 @@ async fn a_job_is_made_changed_and_removed() {
     let off = send(&bench, "PATCH", &path, &json!({"enabled": false})).await.json();
     assert_eq!((&off["job"]["enabled"], &off["job"]["state"]), (&json!(false), &json!("paused")));
     assert_eq!(bench.get("/api/jobs").await.json()["jobs"], json!([]));
-    assert_eq!(bench.get("/api/jobs?include_disabled=true").await.json()["jobs"].as_array().unwrap().len(), 1);
-    assert_eq!(send(&bench, "POST", &format!("{path}/resume"), &Value::Null).await.json()["job"]["state"], "scheduled");
-    assert_eq!(send(&bench, "POST", &format!("{path}/pause"), &Value::Null).await.json()["job"]["state"], "paused");
+    assert_eq!(
+        bench.get("/api/jobs?include_disabled=true").await.json()["jobs"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(
+        send(&bench, "POST", &format!("{path}/resume"), &Value::Null).await.json()["job"]["state"],
+        "scheduled"
+    );
+    assert_eq!(
+        send(&bench, "POST", &format!("{path}/pause"), &Value::Null).await.json()["job"]["state"],
+        "paused"
+    );
     let run = send(&bench, "POST", &format!("{path}/run"), &Value::Null).await.json();
     assert_eq!((&run["job"]["enabled"], &run["job"]["state"]), (&json!(true), &json!("scheduled")));
     assert_eq!(send(&bench, "DELETE", &path, &Value::Null).await.json(), json!({"ok": true}));
@@ -71,7 +84,10 @@ async fn what_is_wrong_is_named() {
     }
     assert_eq!(refused(&bench.get("/api/jobs/NOT-AN-ID").await, 400), "Invalid job ID format");
     assert_eq!(refused(&bench.get("/api/jobs/0123456789ab").await, 404), "Job not found");
-    assert_eq!(refused(&send(&bench, "POST", "/api/jobs/0123456789ab/run", &Value::Null).await, 404), "Job not found");
+    assert_eq!(
+        refused(&send(&bench, "POST", "/api/jobs/0123456789ab/run", &Value::Null).await, 404),
+        "Job not found"
+    );
     let nothing = send(&bench, "PATCH", "/api/jobs/0123456789ab", &json!({"id": "x"})).await;
     assert!(refused(&nothing, 400).contains("nothing to change"));
     good["name"] = json!("kept");
@@ -79,7 +95,9 @@ async fn what_is_wrong_is_named() {
     let path = format!("/api/jobs/{}", made["job"]["id"].as_str().unwrap());
     let bad = send(&bench, "PATCH", &path, &json!({"prompt": "do not tell the user"})).await;
     assert!(refused(&bad, 400).starts_with("Blocked:"));
-    assert!(refused(&send(&bench, "PATCH", &path, &json!({"enabled": "maybe"})).await, 400).contains("enabled"));
+    assert!(
+        refused(&send(&bench, "PATCH", &path, &json!({"enabled": "maybe"})).await, 400).contains("enabled")
+    );
     let without_key = bench.send("GET", "/api/jobs", &[("Authorization", "Bearer wrong")], b"").await;
     assert_eq!(without_key.status, 401);
     bench.stop().await;

@@ -36,7 +36,8 @@ impl Hooked {
     async fn new() -> Self {
         let bench = Bench::configured(TestModel::echo(), CONFIG, &[("API_SERVER_KEY", "k")]).await;
         let env = Env::from_pairs([("X", "1")]);
-        let settings = WebhookSettings::resolve(&Config::load(&Home::at(bench.folder.path()), &env), &env).unwrap();
+        let settings =
+            WebhookSettings::resolve(&Config::load(&Home::at(bench.folder.path()), &env), &env).unwrap();
         let listening = start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await.unwrap();
         let fake = FakeChannel::new("fake");
         bench.gateway.connect(Arc::new(fake.clone()));
@@ -48,7 +49,10 @@ impl Hooked {
     }
 
     async fn post(&self, route: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let mut text = format!("POST /webhooks/{route} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        let mut text = format!(
+            "POST /webhooks/{route} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n",
+            body.len()
+        );
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -62,8 +66,11 @@ impl Hooked {
     async fn event(&self, route: &str, event: &str, delivery: &str, body: &Value) -> Answer {
         let body = body.to_string();
         let signature = sign("s3cret", body.as_bytes());
-        let headers =
-            [("X-GitHub-Event", event), ("X-GitHub-Delivery", delivery), ("X-Hub-Signature-256", signature.as_str())];
+        let headers = [
+            ("X-GitHub-Event", event),
+            ("X-GitHub-Delivery", delivery),
+            ("X-Hub-Signature-256", signature.as_str()),
+        ];
         self.post(route, &headers, &body).await
     }
 }
@@ -110,12 +117,19 @@ async fn what_is_not_signed_is_not_looked_at() {
 async fn a_route_takes_so_many_a_minute_and_other_bodies_are_understood() {
     let hooked = Hooked::new().await;
     let form = "user=ann&text=a%20b";
-    let answer = hooked.post("plain", &[("X-Gitlab-Token", "s3cret"), ("X-Gitlab-Event", "Push Hook")], form).await;
+    let answer =
+        hooked.post("plain", &[("X-Gitlab-Token", "s3cret"), ("X-Gitlab-Event", "Push Hook")], form).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     let nothing = hooked.post("plain", &[("X-Gitlab-Token", "s3cret")], "neither").await;
     assert_eq!(nothing.status, 400);
     let merge = json!({"object_kind": "merge_request", "user": {"name": "bo"}});
-    let answer = hooked.post("gh", &[("X-Gitlab-Token", "s3cret"), ("X-Gitlab-Event", "Merge Request Hook")], &merge.to_string()).await;
+    let answer = hooked
+        .post(
+            "gh",
+            &[("X-Gitlab-Token", "s3cret"), ("X-Gitlab-Event", "Merge Request Hook")],
+            &merge.to_string(),
+        )
+        .await;
     assert_eq!(answer.status, 202, "the names of GitLab are understood: {answer:?}");
     assert_eq!(hooked.event("plain", "push", "e1", &json!({})).await.status, 202);
     assert_eq!(hooked.event("plain", "push", "e2", &json!({})).await.status, 429);

@@ -6,7 +6,11 @@ use hermes_types::{ChatKind, HolderId, JobRunId, Piece, Place as Chat, Reply, Ti
 use super::support::{Place, place};
 
 fn claim(place: &Place, job: &str, due: f64, holder: &str, retry: Retry) -> JobClaim {
-    place.store.claim_job_run(job, Timestamp(due), &HolderId::new(holder), retry, Timestamp(due + 1.0)).wait().unwrap()
+    place
+        .store
+        .claim_job_run(job, Timestamp(due), &HolderId::new(holder), retry, Timestamp(due + 1.0))
+        .wait()
+        .unwrap()
 }
 
 #[track_caller]
@@ -39,7 +43,10 @@ fn an_instant_is_run_by_whoever_comes_first() {
     let place = place();
     let id = granted(claim(&place, "a", 100.0, "1-x", Retry::Never));
     let second = claim(&place, "a", 100.0, "2-y", Retry::Once);
-    assert!(matches!(&second, JobClaim::Taken(run) if run.id == id && run.state == JobRunState::Claimed), "{second:?}");
+    assert!(
+        matches!(&second, JobClaim::Taken(run) if run.id == id && run.state == JobRunState::Claimed),
+        "{second:?}"
+    );
     granted(claim(&place, "a", 160.0, "2-y", Retry::Never));
     granted(claim(&place, "b", 100.0, "2-y", Retry::Never));
     let other = HolderId::new("2-y");
@@ -53,7 +60,13 @@ fn an_end_and_its_words_are_one_step() {
     let place = place();
     let holder = HolderId::new("1-x");
     let id = granted(claim(&place, "a", 100.0, "1-x", Retry::Never));
-    assert!(!place.store.finish_job_run(id, &HolderId::new("2-y"), end(JobRunState::Completed, 5.0)).wait().unwrap());
+    assert!(
+        !place
+            .store
+            .finish_job_run(id, &HolderId::new("2-y"), end(JobRunState::Completed, 5.0))
+            .wait()
+            .unwrap()
+    );
     assert_eq!(place.store.outbox_depth().wait().unwrap().waiting, 0);
     assert!(place.store.finish_job_run(id, &holder, end(JobRunState::Completed, 120.0)).wait().unwrap());
     assert_eq!(place.store.outbox_depth().wait().unwrap().waiting, 1);
@@ -62,7 +75,10 @@ fn an_end_and_its_words_are_one_step() {
     assert_eq!(place.store.loose_job_runs().wait().unwrap().len(), 1, "the list of jobs does not know");
     place.store.mark_job_run_recorded(id).wait().unwrap();
     assert!(place.store.loose_job_runs().wait().unwrap().is_empty());
-    assert!(!place.store.finish_job_run(id, &holder, end(JobRunState::Failed, 130.0)).wait().unwrap(), "ended once");
+    assert!(
+        !place.store.finish_job_run(id, &holder, end(JobRunState::Failed, 130.0)).wait().unwrap(),
+        "ended once"
+    );
 }
 
 #[test]
@@ -77,11 +93,19 @@ fn a_run_that_was_cut_off_is_begun_again_at_most_once() {
         assert!(place.store.cut_off_job_run(&run, "cut off", Timestamp(200.0)).wait().unwrap());
         assert!(!place.store.cut_off_job_run(&run, "cut off", Timestamp(201.0)).wait().unwrap());
         assert!(matches!(claim(&place, "a", due, "2-y", Retry::Never), JobClaim::Taken(_)));
-        assert_eq!(matches!(claim(&place, "a", due, "2-y", Retry::Once), JobClaim::Granted(_)), retried, "{attempt}");
+        assert_eq!(
+            matches!(claim(&place, "a", due, "2-y", Retry::Once), JobClaim::Granted(_)),
+            retried,
+            "{attempt}"
+        );
     }
     let run = newest(&place);
     assert_eq!((run.state, run.attempts, run.told), (JobRunState::Unknown, 2, false));
-    place.store.tell_job_runs(vec![run.id], end(JobRunState::Failed, 1.0).replies, Timestamp(300.0)).wait().unwrap();
+    place
+        .store
+        .tell_job_runs(vec![run.id], end(JobRunState::Failed, 1.0).replies, Timestamp(300.0))
+        .wait()
+        .unwrap();
     assert!(newest(&place).told);
 }
 
@@ -92,8 +116,8 @@ fn missed_instants_do_not_overwrite_an_outcome() {
     let due = vec![Timestamp(40.0), Timestamp(100.0)];
     place.store.note_missed_runs("a", due, "away", Telling::Wanted, Timestamp(500.0)).wait().unwrap();
     let runs = place.store.job_runs(Some("a"), 10).wait().unwrap();
-    let states: Vec<_> = runs.iter().map(|run| (run.due_at.seconds() as i64, run.state)).collect();
-    assert_eq!(states, [(100, JobRunState::Claimed), (40, JobRunState::Missed)]);
+    let states: Vec<_> = runs.iter().map(|run| (run.due_at, run.state)).collect();
+    assert_eq!(states, [(Timestamp(100.0), JobRunState::Claimed), (Timestamp(40.0), JobRunState::Missed)]);
     assert!(place.store.job_runs(Some("b"), 10).wait().unwrap().is_empty());
 }
 
@@ -101,8 +125,16 @@ fn missed_instants_do_not_overwrite_an_outcome() {
 fn a_thousand_ended_rows_are_kept_and_untold_ones_beyond() {
     let place = place();
     let due = |from: u32, to: u32| (from..to).map(|at| Timestamp(f64::from(at))).collect::<Vec<_>>();
-    place.store.note_missed_runs("untold", due(0, 5), "away", Telling::Wanted, Timestamp(1.0)).wait().unwrap();
-    place.store.note_missed_runs("a", due(0, 1500), "away", Telling::Needless, Timestamp(1.0)).wait().unwrap();
+    place
+        .store
+        .note_missed_runs("untold", due(0, 5), "away", Telling::Wanted, Timestamp(1.0))
+        .wait()
+        .unwrap();
+    place
+        .store
+        .note_missed_runs("a", due(0, 1500), "away", Telling::Needless, Timestamp(1.0))
+        .wait()
+        .unwrap();
     let runs = place.store.job_runs(None, 5000).wait().unwrap();
     assert_eq!(runs.len(), 1005);
     assert_eq!(runs.iter().filter(|run| run.job == "untold").count(), 5);

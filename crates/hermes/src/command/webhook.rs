@@ -20,14 +20,25 @@ pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -
         output.line("  hermes config set WEBHOOK_ENABLED true");
         output.line("  hermes config set WEBHOOK_SECRET …      a secret for all routes");
         output.line("and restart the gateway.");
-        return Ok(ExitCode::FAILURE);
+        return Ok(ExitCode::SUCCESS);
     };
     let subscriptions = Subscriptions::new(context.home.join("webhook_subscriptions.json"));
     match command {
-        WebhookCommand::Subscribe { name, prompt, events, description, skills, deliver, deliver_chat_id, secret } => {
+        WebhookCommand::Subscribe {
+            name,
+            prompt,
+            events,
+            description,
+            skills,
+            deliver,
+            deliver_chat_id,
+            secret,
+        } => {
             let name = name.to_lowercase().replace(' ', "-");
             if !is_name(&name) {
-                bail!("`{name}` cannot be a route: letters, digits, `-` and `_`, beginning with a letter or digit");
+                bail!(
+                    "`{name}` cannot be a route: letters, digits, `-` and `_`, beginning with a letter or digit"
+                );
             }
             let mut deliver_extra = Map::new();
             if let Some(chat) = deliver_chat_id {
@@ -50,7 +61,8 @@ pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -
             routes.insert(name.clone(), route);
             subscriptions.save(&routes)?;
             output.line(&format!("✓ Subscribed {name}"));
-            output.line(&format!("  URL:    http://{}:{}/webhooks/{name}", settings.host, settings.port));
+            let host = if settings.host == "0.0.0.0" { "localhost" } else { settings.host.as_str() };
+            output.line(&format!("  URL:    http://{host}:{}/webhooks/{name}", settings.port));
             output.line(&format!("  Secret: {secret}"));
         }
         WebhookCommand::List => list(&settings, &subscriptions, output),
@@ -64,7 +76,9 @@ pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -
         }
         WebhookCommand::Test { name, payload } => {
             let route = settings.routes.get(&name).cloned().or_else(|| subscriptions.find(&name));
-            let Some(route) = route else { bail!("there is no route `{name}`; `hermes webhook list` shows them") };
+            let Some(route) = route else {
+                bail!("there is no route `{name}`; `hermes webhook list` shows them")
+            };
             let secret = route.secret.or_else(|| settings.secret.clone()).unwrap_or_default();
             let body = payload.unwrap_or_else(|| json!({"test": true, "event_type": "test"}).to_string());
             let answer = post(&settings, &name, &body, &sign(&secret, body.as_bytes()))?;
@@ -101,12 +115,12 @@ fn list(settings: &WebhookSettings, subscriptions: &Subscriptions, output: &Outp
 /// 32 bytes of the system's random numbers, as text that fits into an address.
 fn random_secret() -> Result<String> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut bytes = [0_u8; 43];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    if filled != bytes.len() {
-        bail!("the system gave too few random numbers");
-    }
-    Ok(bytes.iter().filter_map(|byte| DIGITS.get(usize::from(byte % 64))).map(|digit| char::from(*digit)).collect())
+    let bytes = crate::random::bytes::<43>()?;
+    Ok(bytes
+        .iter()
+        .filter_map(|byte| DIGITS.get(usize::from(byte % 64)))
+        .map(|digit| char::from(*digit))
+        .collect())
 }
 
 /// Sends a test event to the gateway on this machine.

@@ -123,9 +123,15 @@ impl Running {
 impl Hook {
     async fn start(&self, programs: &Programs) -> Result<Worker, hermes_types::RunError> {
         let handler = self.folder.join("handler.py");
-        let arguments: Vec<OsString> = vec!["-u".into(), "-c".into(), RUNNER.into(), handler.into_os_string()];
-        let program =
-            Program { name: "python3", arguments, directory: &self.folder, limit: LIMIT, complaints: Complaints::Drop };
+        let arguments: Vec<OsString> =
+            vec!["-u".into(), "-c".into(), RUNNER.into(), handler.into_os_string()];
+        let program = Program {
+            name: "python3",
+            arguments,
+            directory: &self.folder,
+            limit: LIMIT,
+            complaints: Complaints::Drop,
+        };
         programs.worker(program).await
     }
 }

@@ -77,7 +77,14 @@ pub(crate) fn wire(
     let config = context.config(output);
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let order = Order { arguments, platform, surface: Surface::Cli, hands: None, without: &[], logs: Logs::Now(context.home.join("sessions")) };
+    let order = Order {
+        arguments,
+        platform,
+        surface: Surface::Cli,
+        hands: None,
+        without: &[],
+        logs: Logs::Now(context.home.join("sessions")),
+    };
     assemble(&order, context, config, store, clock, output)
 }
 
@@ -146,8 +153,7 @@ pub(crate) fn assemble(
     agent.learning = learning(&config);
     agent.side = side;
     agent.children = children;
-    agent.folders =
-        Folders { results: Some(context.home.join("results")), logs: order.logs.clone() };
+    agent.folders = Folders { results: Some(context.home.join("results")), logs: order.logs.clone() };
     Ok(Wired {
         agent,
         models,

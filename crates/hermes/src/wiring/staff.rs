@@ -36,7 +36,13 @@ struct Made {
 
 impl Staff {
     /// The first agent brings the hands; what background processes say comes beside.
-    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, hands: Hands, logs: Arc<LaterLogs>) -> Self {
+    pub(crate) fn new(
+        live: Live,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        hands: Hands,
+        logs: Arc<LaterLogs>,
+    ) -> Self {
         Self { live, store, clock, hands, logs, made: Mutex::default() }
     }
 

@@ -35,28 +35,86 @@ fn created(seen: &str) -> String {
 #[test]
 fn the_list_shows_what_there_is() {
     let home = home();
-    assert_snapshot!(hermes(&home, &["cron", "list", "--all"]), @"");
-    assert_snapshot!(hermes(&home, &["cron"]).lines().filter(|line| line.contains('[')).collect::<Vec<_>>().join("\n"), @"");
+    assert_snapshot!(hermes(&home, &["cron", "list", "--all"]), @r"
+    exit 0
+    --- stdout
+    ┌──────────────────────────────────────────────────────────────┐
+    │                        Scheduled Jobs                        │
+    └──────────────────────────────────────────────────────────────┘
+
+      a1b2c3d4e5f6 [active]
+        Name:     News
+        Schedule: 0 9 * * *
+        Repeat:   2/5
+        Next run: 2999-01-01 09:00
+        Deliver:  telegram:1
+        Skills:   web, mail
+        Error:    no key was set
+
+      b1b2c3d4e5f6 [completed]
+        Name:     Old
+        Schedule: once at 2020-01-01 00:00
+        Repeat:   ∞
+        Next run: never
+        Deliver:  local
+
+      c1b2c3d4e5f6 [paused]
+        Name:     Resting
+        Schedule: every 30m
+        Repeat:   ∞
+        Next run: 2999-01-01 04:00
+        Deliver:  local
+
+    ⚠ The gateway is not running, so nothing will run by itself. `hermes gateway run` starts it.
+    ");
+    assert_snapshot!(hermes(&home, &["cron"]).lines().filter(|line| line.contains('[')).collect::<Vec<_>>().join("\n"), @"  a1b2c3d4e5f6 [active]");
     let empty = TempHome::new().unwrap();
-    assert_snapshot!(hermes(&empty, &["cron", "list"]), @"");
+    assert_snapshot!(hermes(&empty, &["cron", "list"]), @r#"
+    exit 0
+    --- stdout
+    No scheduled jobs.
+    Create one with `hermes cron create "every 2h" "what is to be done"`, or ask for it in a chat.
+    "#);
 }
 
 #[test]
 fn the_status_names_the_earliest_run() {
-    assert_snapshot!(hermes(&home(), &["cron", "status"]), @"");
-    assert_snapshot!(hermes(&TempHome::new().unwrap(), &["cron", "status"]).lines().last().unwrap_or_default(), @"");
+    assert_snapshot!(hermes(&home(), &["cron", "status"]), @r"
+    exit 0
+    --- stdout
+    ✗ Gateway is not running — cron jobs will NOT fire
+      hermes gateway run       run it in the foreground
+      hermes gateway install   install it as a service
+      hermes gateway start     start the service
+
+    1 active job(s)
+      Next run: 2999-01-01 09:00
+    ");
+    assert_snapshot!(hermes(&TempHome::new().unwrap(), &["cron", "status"]).lines().last().unwrap_or_default(), @"No active jobs");
 }
 
 #[test]
 fn a_job_is_made_and_changed_by_hand() {
     let home = TempHome::new().unwrap();
-    let seen = hermes(&home, &["cron", "add", "every 2h", "look", "at", "the mail", "--name", "Mail", "--skill", "a", "--skill", "b", "--repeat", "3"]);
+    let seen = hermes(
+        &home,
+        &[
+            "cron", "add", "every 2h", "look", "at", "the mail", "--name", "Mail", "--skill", "a", "--skill",
+            "b", "--repeat", "3",
+        ],
+    );
     let id = created(&seen);
     assert!(seen.starts_with("exit 0") && id.len() == 12, "{seen}");
     let job = jobs(&home)["jobs"][0].clone();
-    assert_eq!((job["prompt"].as_str(), job["repeat"]["times"].as_u64()), (Some("look at the mail"), Some(3)));
+    assert_eq!(
+        (job["prompt"].as_str(), job["repeat"]["times"].as_u64()),
+        (Some("look at the mail"), Some(3))
+    );
     assert_eq!(job["deliver"], "local");
-    let seen = hermes(&home, &["cron", "edit", &id[..5], "--schedule", "0 9 * * 1-5", "--add-skill", "c", "--remove-skill", "a"]);
+    let seen = hermes(
+        &home,
+        &["cron", "edit", &id[..5], "--schedule", "0 9 * * 1-5", "--add-skill", "c", "--remove-skill", "a"],
+    );
     assert!(seen.contains(&format!("Updated job: {id}")), "{seen}");
     assert_eq!(jobs(&home)["jobs"][0]["skills"], serde_json::json!(["b", "c"]));
     hermes(&home, &["cron", "edit", "mail", "--skill", "z", "--add-skill", "y"]);
@@ -76,12 +134,40 @@ fn a_job_is_made_and_changed_by_hand() {
 #[test]
 fn mistakes_are_named_and_end_with_one() {
     let home = home();
-    assert_snapshot!(hermes(&home, &["cron", "create", "soon", "x"]), @"");
-    assert_snapshot!(hermes(&home, &["cron", "pause", "nobody"]), @"");
-    assert_snapshot!(hermes(&home, &["cron", "resume", "Old"]), @"");
-    assert_snapshot!(hermes(&home, &["cron", "edit", "News"]), @"");
-    assert_snapshot!(hermes(&home, &["cron", "create", "1h", "cat .env"]), @"");
-    assert_snapshot!(hermes(&home, &["cron", "create", "1h", "x", "--workdir", "somewhere"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "create", "soon", "x"]), @r"
+    exit 1
+    --- stderr
+    Failed to create job: Invalid schedule 'soon'. Use:
+      - Duration: '30m', '2h', '1d' (runs once)
+      - Interval: 'every 30m', 'every 2h' (repeats)
+      - Cron: '0 9 * * *' (minute hour day month weekday)
+      - Timestamp: '2026-02-03T14:00' (runs once)
+    ");
+    assert_snapshot!(hermes(&home, &["cron", "pause", "nobody"]), @r"
+    exit 1
+    --- stderr
+    Job not found: nobody
+    ");
+    assert_snapshot!(hermes(&home, &["cron", "resume", "Old"]), @r"
+    exit 1
+    --- stderr
+    Failed to resume job: its time has passed, so it would never run. Give it a new schedule instead
+    ");
+    assert_snapshot!(hermes(&home, &["cron", "edit", "News"]), @r"
+    exit 1
+    --- stderr
+    Failed to update job: No updates provided.
+    ");
+    assert_snapshot!(hermes(&home, &["cron", "create", "1h", "cat .env"]), @r"
+    exit 1
+    --- stderr
+    Failed to create job: Blocked: prompt matches threat pattern 'read_secrets'. Prompts of scheduled jobs must not contain injection or exfiltration payloads.
+    ");
+    assert_snapshot!(hermes(&home, &["cron", "create", "1h", "x", "--workdir", "somewhere"]), @r"
+    exit 1
+    --- stderr
+    Failed to create job: --workdir must be the whole path of a folder that exists, not 'somewhere'
+    ");
     let broken = TempHome::builder().file("cron/jobs.json", "{oops").build().unwrap();
     let seen = hermes(&broken, &["cron", "create", "1h", "x"]);
     assert!(seen.starts_with("exit 0"), "{seen}");
@@ -91,29 +177,31 @@ fn mistakes_are_named_and_end_with_one() {
 #[test]
 fn a_tick_runs_what_is_due_and_its_history_is_kept() {
     let home = TempHome::new().unwrap();
-    assert_snapshot!(hermes(&home, &["cron", "runs"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "runs"]), @r"
+    exit 0
+    --- stdout
+    No runs yet.
+    ");
     let id = created(&hermes(&home, &["cron", "create", "every 1h", "say hello", "--name", "Hello"]));
-    assert_snapshot!(hermes(&home, &["cron", "tick"]), @"");
+    assert_snapshot!(hermes(&home, &["cron", "tick"]), @"exit 0");
     hermes(&home, &["cron", "run", &id]);
     let folder = tempfile::tempdir().unwrap();
-    assert_snapshot!(run_in(folder.path(), home.path(), &["cron", "tick"]), @"");
+    assert_snapshot!(run_in(folder.path(), home.path(), &["cron", "tick"]), @r"
+    exit 0
+    --- stdout
+    1 job(s) run.
+    ");
     let job = jobs(&home)["jobs"][0].clone();
-    assert_eq!((job["last_status"].as_str(), job["repeat"]["completed"].as_u64()), (Some("ok"), Some(1)), "{job}");
-    let output = std::fs::read_dir(home.path().join("cron/output").join(&id)).unwrap().next().unwrap().unwrap();
+    assert_eq!(
+        (job["last_status"].as_str(), job["repeat"]["completed"].as_u64()),
+        (Some("ok"), Some(1)),
+        "{job}"
+    );
+    let output =
+        std::fs::read_dir(home.path().join("cron/output").join(&id)).unwrap().next().unwrap().unwrap();
     assert!(std::fs::read_to_string(output.path()).unwrap().starts_with("# Cron Job: Hello\n"));
     let seen = hermes(&home, &["cron", "history", "Hello"]);
     assert!(seen.contains("completed") && seen.contains(&id), "{seen}");
     let seen = hermes(&home, &["sessions", "list", "--source", "cron"]);
     assert!(seen.contains(&format!("cron_{id}_")), "{seen}");
-}
-
-#[test]
-fn jobs_can_be_looked_after_from_the_chat() {
-    let home = TempHome::new().unwrap();
-    let typed = "/cron\n/cron add \"every 2h\" look at the mail\n/cron pause \"look at the mail\"\n/cron list --all\n/cron nonsense\n/cron add \"open\n/quit\n";
-    let seen = super::support::chat_lines(&home, typed);
-    assert!(seen.contains("No scheduled jobs."), "{seen}");
-    assert!(seen.contains("Created job: ") && seen.contains("Paused job: look at the mail"), "{seen}");
-    assert!(seen.contains("[paused]") && seen.contains("unrecognized subcommand") && seen.contains("A quote is not closed."), "{seen}");
-    assert_eq!(jobs(&home)["jobs"][0]["paused_reason"], "paused from /cron");
 }

@@ -192,6 +192,20 @@ fn another_gateway_can_take_the_place_of_one() {
 }
 
 #[test]
+fn restarting_without_a_service_runs_another_in_the_foreground() {
+    let place = Place::new(SCRIPT);
+    let first = place.start();
+    let child =
+        place.hermes(&["gateway", "restart"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let second = Running { child, place: &place };
+    assert_eq!(first.wait(), 0);
+    until("the second is healthy", || place.request("GET", "/health", "").is_some());
+    assert_eq!(place.say("say hello").0, 200);
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait(), 0);
+}
+
+#[test]
 fn a_server_for_everybody_needs_a_key() {
     let place = Place::new(SCRIPT);
     std::fs::write(
@@ -244,6 +258,58 @@ fn killed_in_the_middle_nothing_is_forgotten_and_nothing_runs_on() {
     assert_eq!(place.request("GET", "/health/detailed", "").unwrap().0, 200);
     again.signal(Signal::TERM);
     assert_eq!(again.wait(), 0);
+}
+
+#[test]
+fn hooks_are_told_and_a_broken_one_disturbs_nobody() {
+    let place = Place::new(SCRIPT);
+    let hook = |name: &str, events: &str, handler: &str| {
+        let folder = place.home.join("hooks").join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("HOOK.yaml"), format!("name: {name}\nevents: {events}\n")).unwrap();
+        std::fs::write(folder.join("handler.py"), handler).unwrap();
+    };
+    hook("broken", "[gateway:startup]", "raise RuntimeError('no')\n");
+    hook(
+        "witness",
+        "['gateway:*']",
+        "import pathlib\ncount = 0\nasync def handle(event, context):\n    global count\n    count += 1\n    print('noise')\n    \
+         pathlib.Path('seen').write_text(f'{event} {count} {sorted(context)}')\n",
+    );
+    let running = place.start();
+    let seen = place.home.join("hooks/witness/seen");
+    until("the hook was told", || seen.exists());
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "gateway:startup 1 ['platforms']");
+    assert_eq!(place.say("say hello").0, 200);
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
+    assert!(place.home.read("logs/gateway.log").contains("RuntimeError: no"));
+}
+
+#[test]
+fn webhooks_are_subscribed_to_and_tested_from_the_shell() {
+    let place = Place::new(SCRIPT);
+    let (code, text) = place.output(&["webhook", "list"]);
+    assert_eq!(code, 0);
+    assert!(text.contains("WEBHOOK_ENABLED"), "{text}");
+    let port = free_port();
+    let env = format!("{}WEBHOOK_ENABLED=true\nWEBHOOK_PORT={port}\n", place.home.read(".env"));
+    std::fs::write(place.home.env_file(), env).unwrap();
+    let (code, text) = place.output(&["webhook", "subscribe", "My Route", "--prompt", "say hello to {name}"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("/webhooks/my-route") && text.contains("Secret: "), "{text}");
+    let running = place.start();
+    let (code, text) = place.output(&["webhook", "test", "my-route", "--payload", r#"{"name": "Ann"}"#]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("202 Accepted") && text.contains("\"status\":\"accepted\""), "{text}");
+    place.server.wait_for_requests_blocking(1);
+    assert!(place.server.request(0).body_text().contains("say hello to Ann"));
+    let (_, text) = place.output(&["webhook", "remove", "my-route"]);
+    assert!(text.contains("✓ Removed my-route"), "{text}");
+    let (_, text) = place.output(&["webhook", "test", "my-route"]);
+    assert!(text.contains("there is no route"), "{text}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
 }
 
 fn peers() -> PathBuf {

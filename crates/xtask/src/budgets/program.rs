@@ -30,7 +30,7 @@ pub(crate) fn measure() -> Result<Vec<Figure>> {
     ])
 }
 
-fn beside() -> Result<PathBuf> {
+pub(super) fn beside() -> Result<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("hermes");
     if !binary.exists() {
         bail!("{} is not built; run `cargo build --release -p hermes` first", binary.display());

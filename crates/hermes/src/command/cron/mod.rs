@@ -37,7 +37,7 @@ struct Desk<'a> {
 
 /// What was typed behind `/cron`.
 #[derive(Debug, Parser)]
-#[command(name = "/cron", disable_version_flag = true)]
+#[command(name = "/cron", bin_name = "/cron", disable_version_flag = true)]
 struct Line {
     #[command(subcommand)]
     command: Option<CronCommand>,
@@ -68,7 +68,9 @@ pub(crate) fn in_chat(line: &str, context: &Context, output: &Output) -> Result<
         return Ok(());
     }
     match Line::try_parse_from(std::iter::once("/cron".to_owned()).chain(words)) {
-        Ok(Line { command: Some(CronCommand::Tick) }) => output.line("Use `hermes cron tick` in a shell for that."),
+        Ok(Line { command: Some(CronCommand::Tick) }) => {
+            output.line("Use `hermes cron tick` in a shell for that.")
+        }
         Ok(Line { command }) => {
             desk.perform(command.unwrap_or_default(), Surface::Chat)?;
         }
@@ -82,9 +84,21 @@ impl Desk<'_> {
         let reason = (surface == Surface::Chat).then(|| FROM_CHAT.to_owned());
         Ok(match command {
             CronCommand::List { all } => self.list(if all { Listed::All } else { Listed::Enabled }),
-            CronCommand::Create { schedule, prompt, about, skills } => self.create(schedule, &prompt.join(" "), about, skills),
-            CronCommand::Edit { id, schedule, prompt, about, skills, add_skills, remove_skills, clear_skills } => {
-                let wanted = Skills { replace: skills, add: add_skills, remove: remove_skills, clear: clear_skills };
+            CronCommand::Create { schedule, prompt, about, skills } => {
+                self.create(schedule, &prompt.join(" "), about, skills)
+            }
+            CronCommand::Edit {
+                id,
+                schedule,
+                prompt,
+                about,
+                skills,
+                add_skills,
+                remove_skills,
+                clear_skills,
+            } => {
+                let wanted =
+                    Skills { replace: skills, add: add_skills, remove: remove_skills, clear: clear_skills };
                 self.edit(&id, schedule, prompt, about, wanted)
             }
             CronCommand::Pause { id } => {
@@ -128,7 +142,14 @@ impl Desk<'_> {
         }
     }
 
-    fn edit(&self, id: &str, schedule: Option<String>, prompt: Option<String>, about: JobArguments, wanted: Skills) -> ExitCode {
+    fn edit(
+        &self,
+        id: &str,
+        schedule: Option<String>,
+        prompt: Option<String>,
+        about: JobArguments,
+        wanted: Skills,
+    ) -> ExitCode {
         let job = match self.jobs.find(id) {
             Ok(job) => job,
             Err(error) => return self.not_found("update", id, &error),
@@ -150,7 +171,13 @@ impl Desk<'_> {
         }
     }
 
-    fn at(&self, id: &str, verb: &str, done: &str, work: impl FnOnce(&Jobs, &Job) -> Result<Job, Error>) -> ExitCode {
+    fn at(
+        &self,
+        id: &str,
+        verb: &str,
+        done: &str,
+        work: impl FnOnce(&Jobs, &Job) -> Result<Job, Error>,
+    ) -> ExitCode {
         let job = match self.jobs.find(id) {
             Ok(job) => job,
             Err(error) => return self.not_found(verb, id, &error),
@@ -208,7 +235,10 @@ fn more(about: &JobArguments) -> Result<Map<String, Value>, String> {
     let Some(folder) = &about.workdir else { return Ok(more) };
     // An empty one takes the folder away.
     if !folder.as_os_str().is_empty() && !(folder.is_absolute() && Path::is_dir(folder)) {
-        return Err(format!("--workdir must be the whole path of a folder that exists, not '{}'", folder.display()));
+        return Err(format!(
+            "--workdir must be the whole path of a folder that exists, not '{}'",
+            folder.display()
+        ));
     }
     let folder = Some(folder.to_string_lossy().into_owned()).filter(|folder| !folder.is_empty());
     more.insert("workdir".to_owned(), folder.map_or(Value::Null, Value::String));

@@ -100,7 +100,8 @@ impl Desk<'_> {
 
     /// How long ago the ticker was last seen.
     fn pulse(&self) {
-        let text = std::fs::read_to_string(self.context.home.cron().join("ticker_heartbeat")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(self.context.home.cron().join("ticker_heartbeat")).unwrap_or_default();
         let Ok(last) = text.trim().parse::<f64>() else { return };
         let age = self.now.since(Timestamp(last)).as_secs_f64();
         match age > STALLED_AFTER {
@@ -113,7 +114,9 @@ impl Desk<'_> {
         let job = match reference {
             None => None,
             // A job that is gone still has its runs.
-            Some(text) => Some(self.jobs.find(text).map_or_else(|_| text.to_owned(), |job| job.id.to_string())),
+            Some(text) => {
+                Some(self.jobs.find(text).map_or_else(|_| text.to_owned(), |job| job.id.to_string()))
+            }
         };
         let store = self.context.store(self.output)?;
         let runs = store.job_runs(job.as_deref(), limit).wait()?;

@@ -12,7 +12,7 @@ use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
 use crate::cli::ChatArguments;
-use crate::context::{Context, local_time};
+use crate::context::{Context, local_time, now};
 use crate::output::Output;
 use crate::wiring::staff::{Staff, context as context_of};
 use crate::wiring::{Order, assemble};
@@ -49,7 +49,7 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
         logs: Logs::None,
     };
     let wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
-    let logs = Arc::new(LaterLogs::default());
+    let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
     let staff =
         Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
     let ports = Ports { agents: staff, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
@@ -57,7 +57,7 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
     let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &cancel);
     let ran = tick_once(&gateway).await;
     gateway.stop().await;
-    while logs.write(&context.home.sessions(), LOGS_AT_ONCE).await {}
+    while logs.write(&context.home.sessions(), LOGS_AT_ONCE, now()).await {}
     wired.hands.let_go().await;
     store.close().await?;
     Ok(ran?)

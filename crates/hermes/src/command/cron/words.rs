@@ -31,7 +31,10 @@ mod tests {
     #[test]
     fn quotes_hold_words_together() {
         let words = |line: &str| split(line).unwrap();
-        assert_eq!(words(r#"add "every 2h"  it's\ fine 'a "b"' """#.replace("it's", "its").as_str()), ["add", "every 2h", "its fine", "a \"b\"", ""]);
+        assert_eq!(
+            words(r#"add "every 2h"  it's\ fine 'a "b"' """#.replace("it's", "its").as_str()),
+            ["add", "every 2h", "its fine", "a \"b\"", ""]
+        );
         assert_eq!(words("  "), Vec::<String>::new());
         assert_eq!(words(r#"a"b c"d"#), ["ab cd"]);
         assert_eq!(split("it's"), None);

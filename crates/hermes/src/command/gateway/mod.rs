@@ -1,7 +1,10 @@
 //! `hermes gateway`: the always-on half of the program.
 
+mod ending;
 mod run;
+mod service;
 mod services;
+mod setup;
 mod status;
 
 use std::process::ExitCode;
@@ -15,8 +18,15 @@ use crate::output::Output;
 pub(crate) fn run(command: Option<GatewayCommand>, context: &Context, output: &Output) -> Result<ExitCode> {
     match command.unwrap_or_default() {
         GatewayCommand::Run { verbose, replace } => run::run(verbose, replace, context, output),
-        GatewayCommand::Status { deep, system: _ } => status::show(deep, context, output),
-        GatewayCommand::Stop => status::stop(context, output),
+        GatewayCommand::Setup(arguments) => setup::run(&arguments, context, output),
+        GatewayCommand::Install { force, system, run_as_user } => {
+            service::install(force.into(), system.into(), run_as_user, context, output)
+        }
+        GatewayCommand::Uninstall { system } => service::uninstall(system.into(), context, output),
+        GatewayCommand::Start { system } => service::start(system.into(), context, output),
+        GatewayCommand::Restart { system } => service::restart(system.into(), context, output),
+        GatewayCommand::Status { deep, system } => status::show(deep, system.into(), context, output),
+        GatewayCommand::Stop { system } => service::stop(system.into(), context, output),
         GatewayCommand::Drain => status::drain(context, output),
     }
 }

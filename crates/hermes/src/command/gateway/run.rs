@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use hermes_agent::{LaterLogs, Logs};
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, Surface, user_home};
+use hermes_exec::release_memory;
 use hermes_gateway::process::{self, Claim, StateFile};
 use hermes_gateway::{Gateway, Live, Ports};
 use hermes_serve::{App, Listening, ServerSettings, WebhookChannel, WebhookSettings, start_webhooks};
@@ -33,6 +34,8 @@ const REPLACE_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often files for other programs are brought up to date.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
+/// How often memory nobody uses is given back.
+const RELEASE_EVERY: Duration = Duration::from_secs(30);
 /// Session logs written in one go, so that they never take a core for themselves.
 const LOGS_AT_ONCE: usize = 100;
 /// And at the end.
@@ -162,8 +165,9 @@ async fn start(
         logs: Logs::None,
     };
     let mut wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
-    let logs = Arc::new(LaterLogs::default());
-    let staff = Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
+    let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
+    let staff =
+        Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
     let services = Arc::new(House::new(live.clone(), store.clone(), clock.clone(), &wired));
     let cancel = Cancel::new();
     let beside = Tasks::new(&cancel);
@@ -176,6 +180,7 @@ async fn start(
     let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     gateway.recover().await?;
+    hermes_gateway::cron::start(&gateway);
     let platforms = gateway.platforms();
     gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
     Ok(Running { gateway, api, webhooks, wired, logs, state, beside, cancel })
@@ -253,7 +258,12 @@ fn folder(context: &Context) -> Result<PathBuf> {
 impl Running {
     async fn until(&mut self, signals: &mut Stopping) {
         let clock = self.gateway.clock.clone();
+        let mut released = clock.monotonic();
         loop {
+            if clock.monotonic().saturating_sub(released) > RELEASE_EVERY {
+                released = clock.monotonic();
+                release_memory();
+            }
             let wait = if self.gateway.is_draining() { LOOK_EVERY } else { TIDY_EVERY };
             tokio::select! {
                 heard = signals.heard() => match heard {
@@ -266,7 +276,7 @@ impl Running {
                 },
                 () = clock.sleep(wait) => {
                     self.gateway.tidy().await;
-                    self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE).await;
+                    self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE, clock.now()).await;
                 }
             }
             let running = self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running());
@@ -288,7 +298,7 @@ impl Running {
         }
         gateway.stop().await;
         let folder = gateway.live.home().sessions();
-        let rest = async { while logs.write(&folder, LOGS_AT_ONCE).await {} };
+        let rest = async { while logs.write(&folder, LOGS_AT_ONCE, gateway.clock.now()).await {} };
         tokio::select! {
             () = rest => {}
             () = gateway.clock.sleep(LAST_LOGS) => {}

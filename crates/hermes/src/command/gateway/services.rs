@@ -178,7 +178,9 @@ impl House {
 impl House {
     /// Thirty seconds at most; what it says, whether it went well or not.
     async fn run_program(&self, argv: &[&str]) -> Result<String, String> {
-        let Some((name, arguments)) = argv.split_first() else { return Err("there is nothing to run".to_owned()) };
+        let Some((name, arguments)) = argv.split_first() else {
+            return Err("there is nothing to run".to_owned());
+        };
         let arguments = arguments.iter().map(|argument| (*argument).into()).collect();
         let home = self.live.home().path().to_owned();
         let program =

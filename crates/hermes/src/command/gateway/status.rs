@@ -1,38 +1,41 @@
-//! Looking at the gateway from outside, and ending it.
+//! Looking at the gateway from outside: its service, its process, its health, its queues.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
+use hermes_config::Home;
 use hermes_gateway::process;
 use hermes_store::{QueueDepth, Store};
-use hermes_task::SystemClock;
-use hermes_types::{Clock, Timestamp};
+use hermes_types::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::service::{self, Scope, Served};
 use crate::context::{Context, now};
 use crate::output::Output;
 
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a gateway gets to end before it is said that it does not.
-const ENDS_WITHIN: Duration = Duration::from_mins(1);
 const LOG_LINES: usize = 20;
 
-pub(crate) fn show(deep: bool, context: &Context, output: &Output) -> Result<ExitCode> {
-    let running = process::running(&context.home);
+pub(crate) fn show(deep: bool, scope: Scope, context: &Context, output: &Output) -> Result<ExitCode> {
+    let (served, home) = service::report(scope, context, output)?;
+    let running = process::running(&home);
     match running {
         Some(pid) => output.line(&format!("✓ Gateway is running (PID: {pid})")),
+        None if served == Served::Done => output.line("✗ Gateway is not running"),
         None => {
             output.line("✗ Gateway is not running");
             output.line("  hermes gateway run      run it in the foreground");
             output.line("  hermes gateway install  install it as a service");
         }
     }
-    health(context, output);
-    queues(context, output)?;
+    health(&home, output);
+    if is_ours(&home.state_db()) {
+        queues(&Context { home: home.clone(), env: context.env.clone() }, output)?;
+    }
     if deep {
-        let text = std::fs::read_to_string(context.home.gateway_log()).unwrap_or_default();
+        let text = std::fs::read_to_string(home.gateway_log()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         output.line("\nRecent log:");
         for line in lines.iter().skip(lines.len().saturating_sub(LOG_LINES)) {
@@ -43,8 +46,8 @@ pub(crate) fn show(deep: bool, context: &Context, output: &Output) -> Result<Exi
 }
 
 /// What the last process wrote about itself.
-fn health(context: &Context, output: &Output) {
-    let Ok(text) = std::fs::read_to_string(context.home.join("gateway_state.json")) else { return };
+fn health(home: &Home, output: &Output) {
+    let Ok(text) = std::fs::read_to_string(home.gateway_state()) else { return };
     let Ok(state) = serde_json::from_str::<Value>(&text) else { return };
     let mut lines = Vec::new();
     for (name, platform) in state.get("platforms").and_then(Value::as_object).into_iter().flatten() {
@@ -65,10 +68,13 @@ fn health(context: &Context, output: &Output) {
     }
 }
 
+/// Whether a file is there and belongs to this user. Root who opened another's database would leave files beside it that
+/// the owner cannot write.
+fn is_ours(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
+}
+
 fn queues(context: &Context, output: &Output) -> Result<()> {
-    if !context.database().exists() {
-        return Ok(());
-    }
     let store: Store = context.store(output)?;
     let (inbox, outbox) = (store.inbox_depth().wait()?, store.outbox_depth().wait()?);
     let now = now();
@@ -87,19 +93,6 @@ fn depth(depth: QueueDepth, now: Timestamp) -> String {
     }
 }
 
-pub(crate) fn stop(context: &Context, output: &Output) -> Result<ExitCode> {
-    let Some(pid) = process::signal_running(&context.home, Signal::TERM) else {
-        output.line("✗ No gateway processes found");
-        return Ok(ExitCode::SUCCESS);
-    };
-    if !ended(context) {
-        output.error(&format!("the gateway (PID {pid}) does not end; `kill -9 {pid}` ends it, nothing that was acknowledged is lost"));
-        return Ok(ExitCode::FAILURE);
-    }
-    output.line("✓ Stopped 1 gateway process(es)");
-    Ok(ExitCode::SUCCESS)
-}
-
 /// Lets what is being done come to its end, takes nothing new, then stops.
 pub(crate) fn drain(context: &Context, output: &Output) -> Result<ExitCode> {
     let Some(pid) = process::signal_running(&context.home, Signal::USR1) else {
@@ -108,16 +101,4 @@ pub(crate) fn drain(context: &Context, output: &Output) -> Result<ExitCode> {
     };
     output.line(&format!("The gateway (PID {pid}) takes no new turns and ends when the running ones have."));
     Ok(ExitCode::SUCCESS)
-}
-
-fn ended(context: &Context) -> bool {
-    let clock = SystemClock::new();
-    let began = clock.monotonic();
-    while process::running(&context.home).is_some() {
-        if clock.monotonic().saturating_sub(began) > ENDS_WITHIN {
-            return false;
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    true
 }

@@ -19,21 +19,34 @@ impl Account {
     pub(crate) fn find(control: &Control, name: &str) -> Result<Self> {
         let known = |database, key: &str| -> Result<Option<Vec<String>>> {
             let said = control.ask("getent", &[database, key])?;
-            let fields = || said.text.lines().next().unwrap_or_default().split(':').map(str::to_owned).collect();
+            let fields =
+                || said.text.lines().next().unwrap_or_default().split(':').map(str::to_owned).collect();
             Ok((said.code == 0).then(fields))
         };
         let person = known("passwd", name)?;
         let Some([name, _, _, group, _, folder, ..]) = person.as_deref() else {
             bail!("there is no user `{name}` on this machine");
         };
-        let group = known("group", group)?.and_then(|fields| fields.into_iter().next()).unwrap_or_else(|| group.clone());
+        let group = known("group", group)?
+            .and_then(|fields| fields.into_iter().next())
+            .unwrap_or_else(|| group.clone());
         Ok(Self { name: name.clone(), group, folder: PathBuf::from(folder) })
     }
 }
 
 /// Who is behind this command: behind `sudo`, the one who typed it.
 pub(crate) fn person(env: &Env) -> Option<&str> {
-    ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| env.shell(name)).filter(|name| !name.is_empty())
+    ["SUDO_USER", "USER", "LOGNAME"]
+        .into_iter()
+        .find_map(|name| env.shell(name))
+        .filter(|name| !name.is_empty())
+}
+
+/// This user, by name where the session says it, by number otherwise.
+pub(crate) fn oneself(env: &Env) -> String {
+    let named =
+        ["USER", "LOGNAME"].into_iter().find_map(|name| env.shell(name)).filter(|name| !name.is_empty());
+    named.map_or_else(|| rustix::process::geteuid().as_raw().to_string(), str::to_owned)
 }
 
 /// A home below one person's folder, at the same place below another's.

@@ -34,6 +34,10 @@ impl Control {
     /// not.
     pub(crate) fn new(env: &Env, runtime_folder: &Path) -> Result<Self> {
         let mut variables = Variables::for_commands(env.iter(), &[], &[]);
+        if let Some(path) = env.shell("PATH") {
+            // Only what the user's own shell would find acts on the machine.
+            variables = variables.with("PATH", path);
+        }
         let bus = runtime_folder.join("bus");
         if env.get("XDG_RUNTIME_DIR").is_none() && runtime_folder.is_dir() {
             variables = variables.with("XDG_RUNTIME_DIR", &runtime_folder.to_string_lossy());
@@ -41,7 +45,8 @@ impl Control {
         if env.get("DBUS_SESSION_BUS_ADDRESS").is_none() && bus.exists() {
             variables = variables.with("DBUS_SESSION_BUS_ADDRESS", &format!("unix:path={}", bus.display()));
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
         Ok(Self { programs: Programs::new(variables, Arc::new(SystemClock::new())), runtime })
     }
 

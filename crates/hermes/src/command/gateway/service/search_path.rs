@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-const STANDARD: [&str; 6] =
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+const STANDARD: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// Below the user's folder, taken where they exist.
 const OF_THE_USER: [&str; 4] = [".local/bin", ".cargo/bin", "go/bin", ".npm-global/bin"];
 
@@ -27,11 +26,13 @@ pub(crate) fn standard() -> Vec<String> {
     STANDARD.map(str::to_owned).to_vec()
 }
 
-/// The folder of `node` itself, behind any link, looked for in these paths. The one a service has already comes first:
-/// a definition must not change with the shell that looks at it.
+/// The folder of `node` itself, behind any link, looked for in these paths. The path a service has already comes first,
+/// and folders it has anyway do not count: a definition must not change with the shell that looks at it.
 pub(crate) fn node_folder(paths: &[Option<&str>]) -> Option<PathBuf> {
     let folders = paths.iter().flatten().flat_map(|path| path.split(':'));
-    let node = folders.map(|folder| Path::new(folder).join("node")).find(|node| node.is_file())?;
+    let mut folders = folders.filter(|folder| !STANDARD.contains(folder));
+    let node =
+        folders.find_map(|folder| Some(Path::new(folder).join("node")).filter(|node| node.is_file()))?;
     node.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
@@ -51,6 +52,9 @@ mod tests {
         let path = search_path(Path::new("/usr/bin/hermes"), found, user.path(), &standard());
         let user = user.path().canonicalize().unwrap();
         let blank = path.replace(&*user.to_string_lossy(), "~");
-        assert_eq!(blank, "/usr/bin:~/node/bin:~/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin");
+        assert_eq!(
+            blank,
+            "/usr/bin:~/node/bin:~/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"
+        );
     }
 }

@@ -37,13 +37,23 @@ pub(crate) struct Unit<'a> {
 impl Unit<'_> {
     pub(crate) fn text(&self) -> Result<String> {
         let (binary, home) = (plain(self.binary)?, plain(self.home)?);
-        let mut lines = vec!["[Unit]".to_owned(), "Description=Hermes Agent Gateway - Messaging Platform Integration".to_owned()];
+        let mut lines = vec![
+            "[Unit]".to_owned(),
+            "Description=Hermes Agent Gateway - Messaging Platform Integration".to_owned(),
+        ];
         let mut say = |text: &[&str]| lines.extend(text.iter().map(|line| (*line).to_owned()));
         match self.account {
             None => say(&["After=network.target"]),
             Some(_) => say(&["After=network-online.target", "Wants=network-online.target"]),
         }
-        say(&["StartLimitIntervalSec=600", "StartLimitBurst=5", "", "[Service]", "Type=simple", "NotifyAccess=main"]);
+        say(&[
+            "StartLimitIntervalSec=600",
+            "StartLimitBurst=5",
+            "",
+            "[Service]",
+            "Type=simple",
+            "NotifyAccess=main",
+        ]);
         if let Some(account) = self.account {
             say(&[&format!("User={}", account.name), &format!("Group={}", account.group)]);
         }
@@ -79,7 +89,8 @@ impl Unit<'_> {
 
 /// Whether two definitions say the same.
 pub(crate) fn same(one: &str, other: &str) -> bool {
-    let lines = |text: &str| -> Vec<String> { text.trim().lines().map(|line| line.trim().to_owned()).collect() };
+    let lines =
+        |text: &str| -> Vec<String> { text.trim().lines().map(|line| line.trim().to_owned()).collect() };
     lines(one) == lines(other)
 }
 
@@ -123,13 +134,42 @@ mod tests {
     use super::*;
 
     fn unit<'a>(binary: &'a str, home: &'a str, account: Option<&'a Account>) -> Unit<'a> {
-        Unit { binary: Path::new(binary), home: Path::new(home), search_path: "/opt/hermes/bin:/usr/bin:/bin", account }
+        Unit {
+            binary: Path::new(binary),
+            home: Path::new(home),
+            search_path: "/opt/hermes/bin:/usr/bin:/bin",
+            account,
+        }
     }
 
     #[test]
     fn a_user_unit() {
         let text = unit("/opt/hermes/bin/hermes", "/home/u/.hermes", None).text().unwrap();
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        [Unit]
+        Description=Hermes Agent Gateway - Messaging Platform Integration
+        After=network.target
+        StartLimitIntervalSec=600
+        StartLimitBurst=5
+
+        [Service]
+        Type=simple
+        NotifyAccess=main
+        ExecStart=/opt/hermes/bin/hermes gateway run --replace
+        WorkingDirectory=/home/u/.hermes
+        Environment="PATH=/opt/hermes/bin:/usr/bin:/bin"
+        Environment="HERMES_HOME=/home/u/.hermes"
+        Restart=on-failure
+        RestartSec=30
+        KillMode=mixed
+        KillSignal=SIGTERM
+        TimeoutStopSec=60
+        StandardOutput=journal
+        StandardError=journal
+
+        [Install]
+        WantedBy=default.target
+        "#);
     }
 
     #[test]
@@ -137,13 +177,44 @@ mod tests {
         let account =
             Account { name: "agent".to_owned(), group: "agents".to_owned(), folder: "/home/agent".into() };
         let text = unit("/opt/hermes/bin/hermes", "/home/agent/.hermes", Some(&account)).text().unwrap();
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        [Unit]
+        Description=Hermes Agent Gateway - Messaging Platform Integration
+        After=network-online.target
+        Wants=network-online.target
+        StartLimitIntervalSec=600
+        StartLimitBurst=5
+
+        [Service]
+        Type=simple
+        NotifyAccess=main
+        User=agent
+        Group=agents
+        ExecStart=/opt/hermes/bin/hermes gateway run --replace
+        WorkingDirectory=/home/agent/.hermes
+        Environment="HOME=/home/agent"
+        Environment="USER=agent"
+        Environment="LOGNAME=agent"
+        Environment="PATH=/opt/hermes/bin:/usr/bin:/bin"
+        Environment="HERMES_HOME=/home/agent/.hermes"
+        Restart=on-failure
+        RestartSec=30
+        KillMode=mixed
+        KillSignal=SIGTERM
+        TimeoutStopSec=60
+        StandardOutput=journal
+        StandardError=journal
+
+        [Install]
+        WantedBy=multi-user.target
+        "#);
     }
 
     #[test]
     fn odd_names_are_written_so_that_systemd_reads_them_back() {
         let text = unit("/opt/my \"own\" 100%/hermes", "/home/u/a b%h\\c", None).text().unwrap();
-        let telling = |name: &str| text.lines().filter(|line| line.contains(name)).collect::<Vec<_>>().join("\n");
+        let telling =
+            |name: &str| text.lines().filter(|line| line.contains(name)).collect::<Vec<_>>().join("\n");
         assert_eq!(telling("ExecStart"), r#"ExecStart="/opt/my \"own\" 100%%/hermes" gateway run --replace"#);
         assert_eq!(telling("WorkingDirectory"), r"WorkingDirectory=/home/u/a b%%h\c");
         assert_eq!(telling("HERMES_HOME"), r#"Environment="HERMES_HOME=/home/u/a b%%h\\c""#);

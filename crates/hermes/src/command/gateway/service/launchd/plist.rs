@@ -1,0 +1,124 @@
+//! The text of a launch agent. Pure.
+
+use std::path::Path;
+
+/// What an agent is made from.
+#[derive(Debug)]
+pub(crate) struct Agent<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) binary: &'a Path,
+    pub(crate) home: &'a Path,
+    pub(crate) search_path: &'a str,
+}
+
+impl Agent<'_> {
+    pub(crate) fn text(&self) -> String {
+        let home = self.home.to_string_lossy();
+        let command = [&*self.binary.to_string_lossy(), "gateway", "run", "--replace"];
+        let words: String = command.iter().map(|word| format!("        {}\n", string(word))).collect();
+        format!(
+            r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+    <key>Label</key>
+    {label}
+    <key>ProgramArguments</key>
+    <array>
+{words}    </array>
+    <key>WorkingDirectory</key>
+    {home}
+    <key>EnvironmentVariables</key>
+    <dict>
+        <key>PATH</key>
+        {search_path}
+        <key>HERMES_HOME</key>
+        {home}
+    </dict>
+    <key>RunAtLoad</key>
+    <true/>
+    <key>KeepAlive</key>
+    <dict>
+        <key>SuccessfulExit</key>
+        <false/>
+    </dict>
+    <key>StandardOutPath</key>
+    {log}
+    <key>StandardErrorPath</key>
+    {errors}
+</dict>
+</plist>
+"#,
+            label = string(self.label),
+            home = string(&home),
+            search_path = string(self.search_path),
+            log = string(&format!("{home}/logs/gateway.log")),
+            errors = string(&format!("{home}/logs/gateway.error.log")),
+        )
+    }
+}
+
+/// The `PATH` an agent has.
+pub(crate) fn path_in(text: &str) -> Option<String> {
+    let after = text.split_once("<key>PATH</key>")?.1;
+    let value = after.split_once("<string>")?.1.split_once("</string>")?.0;
+    Some(value.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+}
+
+fn string(text: &str) -> String {
+    format!("<string>{}</string>", text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent() {
+        let agent = Agent {
+            label: "ai.hermes.gateway",
+            binary: Path::new("/opt/hermes/bin/hermes"),
+            home: Path::new("/Users/u/R&D/.hermes"),
+            search_path: "/opt/hermes/bin:/usr/bin:/bin",
+        };
+        let text = agent.text();
+        assert_eq!(path_in(&text).as_deref(), Some("/opt/hermes/bin:/usr/bin:/bin"));
+        insta::assert_snapshot!(text, @r#"
+        <?xml version="1.0" encoding="UTF-8"?>
+        <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+        <plist version="1.0">
+        <dict>
+            <key>Label</key>
+            <string>ai.hermes.gateway</string>
+            <key>ProgramArguments</key>
+            <array>
+                <string>/opt/hermes/bin/hermes</string>
+                <string>gateway</string>
+                <string>run</string>
+                <string>--replace</string>
+            </array>
+            <key>WorkingDirectory</key>
+            <string>/Users/u/R&amp;D/.hermes</string>
+            <key>EnvironmentVariables</key>
+            <dict>
+                <key>PATH</key>
+                <string>/opt/hermes/bin:/usr/bin:/bin</string>
+                <key>HERMES_HOME</key>
+                <string>/Users/u/R&amp;D/.hermes</string>
+            </dict>
+            <key>RunAtLoad</key>
+            <true/>
+            <key>KeepAlive</key>
+            <dict>
+                <key>SuccessfulExit</key>
+                <false/>
+            </dict>
+            <key>StandardOutPath</key>
+            <string>/Users/u/R&amp;D/.hermes/logs/gateway.log</string>
+            <key>StandardErrorPath</key>
+            <string>/Users/u/R&amp;D/.hermes/logs/gateway.error.log</string>
+        </dict>
+        </plist>
+        "#);
+    }
+}

@@ -1,0 +1,322 @@
+//! The gateway under systemd: in the user's own manager, or in the machine's.
+
+pub(crate) mod linger;
+pub(crate) mod unit;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use hermes_config::{Env, Home};
+
+use self::linger::Linger;
+use self::unit::{Scope, Unit, path_in, same, setting};
+use super::account::{Account, moved, oneself, person};
+use super::machine::{Machine, Privilege};
+use super::names::{Names, resolved};
+use super::search_path::{node_folder, search_path, standard};
+use super::{Force, Served, Supervisor, definition};
+use crate::output::Output;
+
+/// The service of one home in one of the two managers.
+pub(crate) struct Systemd<'a> {
+    machine: &'a Machine,
+    env: &'a Env,
+    output: &'a Output,
+    scope: Scope,
+    names: Names,
+    /// Whom a system service is to run as, if that was said.
+    run_as: Option<String>,
+}
+
+impl<'a> Systemd<'a> {
+    /// The one to be installed: as asked, the user's without a word.
+    pub(crate) fn to_install(
+        machine: &'a Machine,
+        env: &'a Env,
+        output: &'a Output,
+        scope: Scope,
+        run_as: Option<String>,
+    ) -> Self {
+        let names = names(machine, env, scope, run_as.as_deref());
+        Self { machine, env, output, scope, names, run_as }
+    }
+
+    /// The one that is meant: as asked; else the user's, unless only the machine has one.
+    pub(crate) fn installed(machine: &'a Machine, env: &'a Env, output: &'a Output, asked: Scope) -> Self {
+        let user = Self::to_install(machine, env, output, Scope::User, None);
+        let system = Self::to_install(machine, env, output, Scope::System, None);
+        let (has_user, has_system) = (user.file().exists(), system.file().exists());
+        if has_user && has_system {
+            output.notice(&format!(
+                "⚠ Both a user service and a system service are installed:\n  {}\n  {}\n  Keep one: \
+                 `hermes gateway uninstall`, or `sudo hermes gateway uninstall --system`",
+                user.file().display(),
+                system.file().display()
+            ));
+        }
+        let choose_system = asked == Scope::System || (has_system && !has_user);
+        if choose_system { system } else { user }
+    }
+
+    fn file(&self) -> PathBuf {
+        let folder = match self.scope {
+            Scope::User => &self.machine.user_units,
+            Scope::System => &self.machine.system_units,
+        };
+        folder.join(self.names.unit_file())
+    }
+
+    /// Whom it runs as: nobody else in the user's manager.
+    fn account(&self, existing: Option<&str>) -> Result<Option<Account>> {
+        if self.scope == Scope::User {
+            return Ok(None);
+        }
+        let kept = existing.and_then(|text| setting(text, "User"));
+        let name = self.run_as.as_deref().or(kept).or_else(|| person(self.env));
+        match name {
+            None | Some("root") => {
+                bail!("a system service does not run as root; name a user with `--run-as-user NAME`")
+            }
+            Some(name) => Account::find(&self.machine.control, name).map(Some),
+        }
+    }
+
+    fn wanted(&self, existing: Option<&str>) -> Result<String> {
+        let account = self.account(existing)?;
+        let (folder, home) = match &account {
+            Some(account) => self.places_of(account),
+            None => (self.machine.folder.clone(), self.machine.home.clone()),
+        };
+        let node = node_folder(&[existing.and_then(path_in), self.env.shell("PATH")]);
+        let search_path = search_path(&self.machine.binary, node, &folder, &standard());
+        let unit = Unit {
+            binary: &self.machine.binary,
+            home: &home,
+            search_path: &search_path,
+            account: account.as_ref(),
+        };
+        unit.text()
+    }
+
+    /// Folder and home of the one it runs as.
+    fn places_of(&self, account: &Account) -> (PathBuf, PathBuf) {
+        let folder = resolved(&account.folder);
+        let home = moved(&self.machine.home, &self.machine.folder, &folder);
+        (folder, home)
+    }
+
+    /// Writes the definition and has it read.
+    fn put(&self, text: &str) -> Result<()> {
+        definition::put(&self.file(), text)?;
+        self.order(&["daemon-reload"])?;
+        self.order(&["enable", &self.names.unit()])
+    }
+
+    /// Brings an outdated definition up to date before it is used.
+    fn refresh(&self, existing: &str) -> Result<()> {
+        let wanted = self.wanted(Some(existing))?;
+        if !same(existing, &wanted) {
+            self.put(&wanted)?;
+            self.output.line(&format!("✓ Updated the service definition: {}", self.file().display()));
+        }
+        Ok(())
+    }
+
+    fn systemctl<'t>(&self, arguments: &[&'t str]) -> Vec<&'t str> {
+        let scope: &[&str] = if self.scope == Scope::User { &["--user"] } else { &[] };
+        [scope, arguments].concat()
+    }
+
+    fn order(&self, arguments: &[&str]) -> Result<()> {
+        self.machine.control.order("systemctl", &self.systemctl(arguments))
+    }
+
+    /// Whether this may be done by this user, and at all.
+    fn allow(&self, verb: &str) -> Result<()> {
+        if self.scope == Scope::System && self.machine.privilege == Privilege::Ordinary {
+            bail!("a system service needs root: `sudo hermes gateway {verb} --system`");
+        }
+        if self.machine.control.find("systemctl").is_none() {
+            bail!(
+                "there is no systemd here (`systemctl` was not found). Let the supervisor you have run `hermes gateway run`"
+            );
+        }
+        Ok(())
+    }
+
+    fn flag(&self) -> &'static str {
+        if self.scope == Scope::System { " --system" } else { "" }
+    }
+
+    fn sudo(&self) -> &'static str {
+        if self.scope == Scope::System { "sudo " } else { "" }
+    }
+
+    fn absent(&self) {
+        self.output.error(&format!(
+            "no {} service is installed; `{}hermes gateway install{}` installs it",
+            self.scope.word().to_lowercase(),
+            self.sudo(),
+            self.flag()
+        ));
+    }
+
+    fn linger(&self) -> Linger<'_> {
+        Linger::new(&self.machine.control, oneself(self.env))
+    }
+}
+
+/// The names of the service that is meant. Behind `sudo` the machine's service is that of whoever typed it.
+fn names(machine: &Machine, env: &Env, scope: Scope, run_as: Option<&str>) -> Names {
+    let other = run_as
+        .or_else(|| person(env))
+        .filter(|name| scope == Scope::System && machine.privilege == Privilege::Root && *name != "root");
+    // One who is not known is said to be so when the service is to be installed for them.
+    let account = other.and_then(|name| Account::find(&machine.control, name).ok());
+    let folder = account.map_or_else(|| machine.folder.clone(), |account| resolved(&account.folder));
+    let home = moved(&machine.home, &machine.folder, &folder);
+    Names::of(&home, &resolved(&folder.join(".hermes")))
+}
+
+impl Supervisor for Systemd<'_> {
+    fn is_installed(&self) -> bool {
+        self.file().exists()
+    }
+
+    fn install(&self, force: Force) -> Result<()> {
+        self.allow("install")?;
+        let file = self.file();
+        let existing = definition::read(&file);
+        let wanted = self.wanted(existing.as_deref())?;
+        match &existing {
+            Some(text) if same(text, &wanted) && force == Force::No => {
+                self.output.line(&format!("Service already installed at: {}", file.display()));
+                self.output.line("Use --force to reinstall");
+                return Ok(());
+            }
+            Some(_) => {
+                self.put(&wanted)?;
+                self.output.line(&format!("✓ Updated the service definition: {}", file.display()));
+            }
+            None => {
+                if let Err(error) = self.put(&wanted) {
+                    // Half a service would only look installed.
+                    definition::remove(&file)?;
+                    return Err(error).context("the service was not installed, nothing was changed");
+                }
+                self.output.line(&format!(
+                    "✓ {} service installed and enabled: {}",
+                    self.scope.word(),
+                    file.display()
+                ));
+            }
+        }
+        if let Some(user) = setting(&wanted, "User") {
+            self.output.line(&format!("  Runs as: {user}"));
+        }
+        if self.scope == Scope::User {
+            self.linger().turn_on(self.output)?;
+        }
+        let (sudo, flag, unit) = (self.sudo(), self.flag(), self.names.unit());
+        let scope = if self.scope == Scope::User { " --user" } else { "" };
+        self.output.line(&format!("  {sudo}hermes gateway start{flag}  starts it now"));
+        self.output.line(&format!("  {sudo}journalctl{scope} -u {unit} -f  follows its log"));
+        Ok(())
+    }
+
+    fn uninstall(&self) -> Result<()> {
+        let file = self.file();
+        if !file.exists() {
+            self.output.line(&format!("No {} service is installed.", self.scope.word().to_lowercase()));
+            return Ok(());
+        }
+        self.allow("uninstall")?;
+        // One that does not run or is not enabled is no reason to keep it.
+        for verb in ["stop", "disable"] {
+            if let Err(error) = self.order(&[verb, &self.names.unit()]) {
+                self.output.notice(&format!("note: {error}"));
+            }
+        }
+        definition::remove(&file)?;
+        self.order(&["daemon-reload"])?;
+        self.output.line(&format!("✓ {} service uninstalled", self.scope.word()));
+        Ok(())
+    }
+
+    fn start(&self) -> Result<Served> {
+        let Some(existing) = definition::read(&self.file()) else {
+            self.absent();
+            return Ok(Served::NotInstalled);
+        };
+        self.allow("start")?;
+        self.refresh(&existing)?;
+        self.order(&["start", &self.names.unit()])?;
+        self.output.line(&format!("✓ {} service started", self.scope.word()));
+        Ok(Served::Done)
+    }
+
+    fn stop(&self) -> Result<Served> {
+        if !self.file().exists() {
+            return Ok(Served::NotInstalled);
+        }
+        self.allow("stop")?;
+        self.order(&["stop", &self.names.unit()])?;
+        self.output.line(&format!("✓ {} service stopped", self.scope.word()));
+        Ok(Served::Done)
+    }
+
+    fn restart(&self) -> Result<Served> {
+        let Some(existing) = definition::read(&self.file()) else { return Ok(Served::NotInstalled) };
+        self.allow("restart")?;
+        self.refresh(&existing)?;
+        if let Err(error) = self.order(&["restart", &self.names.unit()]) {
+            if self.scope == Scope::User {
+                self.linger().explain_if_off(self.output)?;
+            }
+            return Err(error);
+        }
+        self.output.line(&format!("✓ {} service restarted", self.scope.word()));
+        Ok(Served::Done)
+    }
+
+    fn report(&self) -> Result<Served> {
+        let Some(existing) = definition::read(&self.file()) else { return Ok(Served::NotInstalled) };
+        let (word, unit) = (self.scope.word(), self.names.unit());
+        // Somebody else's account may not be known here; then nothing is said about the definition.
+        if self.wanted(Some(&existing)).is_ok_and(|wanted| !same(&existing, &wanted)) {
+            self.output.line(&format!(
+                "⚠ The installed {} service definition is outdated; `{}hermes gateway restart{}` updates it",
+                word.to_lowercase(),
+                self.sudo(),
+                self.flag()
+            ));
+        }
+        if self.machine.control.find("systemctl").is_none() {
+            self.output.line("⚠ A service is installed, but there is no systemd here");
+            return Ok(Served::Done);
+        }
+        let native =
+            self.machine.control.ask("systemctl", &self.systemctl(&["status", &unit, "--no-pager"]))?;
+        self.output.line(&native.text);
+        self.output.line("");
+        let active = self.machine.control.ask("systemctl", &self.systemctl(&["is-active", &unit]))?;
+        if active.code == 0 {
+            self.output.line(&format!("✓ {word} gateway service is running"));
+        } else {
+            self.output.line(&format!("✗ {word} gateway service is stopped"));
+            self.output.line(&format!("  {}hermes gateway start{}  starts it", self.sudo(), self.flag()));
+        }
+        match setting(&existing, "User") {
+            Some(user) => self.output.line(&format!("  Runs as: {user}")),
+            None => self.linger().report(self.output)?,
+        }
+        Ok(Served::Done)
+    }
+
+    /// In the machine's service, the home of the one it runs as.
+    fn home(&self) -> Home {
+        let existing = definition::read(&self.file());
+        let account = existing.and_then(|text| self.account(Some(&text)).ok().flatten());
+        Home::at(account.map_or_else(|| self.machine.home.clone(), |account| self.places_of(&account).1))
+    }
+}

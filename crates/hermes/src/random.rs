@@ -1,0 +1,18 @@
+//! Random numbers good enough for secrets.
+
+use anyhow::{Result, bail};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// Bytes from the system.
+pub(crate) fn bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0_u8; N];
+    if getrandom(&mut bytes, GetRandomFlags::empty())? != N {
+        bail!("the system gave too few random numbers");
+    }
+    Ok(bytes)
+}
+
+/// A key of 64 hexadecimal digits.
+pub(crate) fn key() -> Result<String> {
+    Ok(bytes::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}

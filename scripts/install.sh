@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# Installs Hermes for the user who runs it. Needs no root and no terminal, and may be run again at any time.
+set -euo pipefail
+
+usage() {
+    cat <<'USAGE'
+Usage: install.sh [OPTION]...
+
+  --hermes-home PATH  the home to prepare: settings, memory, conversations   (default: $HERMES_HOME or ~/.hermes)
+  --dir PATH          where the program is installed   (default: $HERMES_INSTALL_DIR or the home's hermes-agent)
+  --branch REF        branch or tag to install
+  --skip-setup        ask nothing
+  --no-venv           accepted, no effect
+  -h, --help          this text
+
+The program comes from the first of these that there is:
+  HERMES_RELEASE_URL  a place with releases: $HERMES_RELEASE_URL/REF/hermes-OS-MACHINE and the same with .sha256
+  --dir               when it holds the source
+  this script's tree  when no other branch is asked for
+  HERMES_REPO         a git repository with the source, cloned into --dir
+
+HERMES_BUILD_PROFILE and CARGO_TARGET_DIR are passed to cargo. Files of yours that exist are kept.
+USAGE
+}
+
+say() { printf '%s\n' "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+value() { [ "$2" -gt 1 ] || fail "$1 needs a value"; }
+
+branch='' dir='' home='' ask=yes
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --skip-setup) ask=no ;;
+        --no-venv) ;;
+        --branch) value "$1" $#; branch=$2; shift ;;
+        --dir) value "$1" $#; dir=$2; shift ;;
+        --hermes-home) value "$1" $#; home=$2; shift ;;
+        -h | --help) usage; exit 0 ;;
+        *) echo "Unknown option: $1" >&2; exit 1 ;;
+    esac
+    shift
+done
+
+umask 077
+: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
+[ -d "$HOME" ] || fail "HOME is not a folder; set it to the folder of the user who shall run Hermes"
+export HOME
+absolute() { case "$1" in /*) printf %s "$1" ;; *) printf %s "$PWD/$1" ;; esac; }
+home=$(absolute "${home:-${HERMES_HOME:-$HOME/.hermes}}")
+dir=$(absolute "${dir:-${HERMES_INSTALL_DIR:-$home/hermes-agent}}")
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+
+# --- the home -------------------------------------------------------------------------------------------------------
+
+prepare_home() {
+    local name
+    mkdir -p "$home" && chmod 700 "$home"
+    for name in cron sessions logs pairing hooks image_cache audio_cache memories skills whatsapp whatsapp/session; do
+        mkdir -p "$home/$name" && chmod 700 "$home/$name"
+    done
+    [ -e "$home/.env" ] || : >"$home/.env"
+    chmod 600 "$home/.env"
+}
+
+# --- the program ----------------------------------------------------------------------------------------------------
+
+is_source() { [ -f "$1/Cargo.toml" ] && [ -d "$1/crates/hermes" ]; }
+
+# What the folder holds must be ours before anything is put into it.
+check_dir() {
+    [ ! -e "$dir" ] || [ -d "$dir" ] || fail "$dir is not a folder; choose another with --dir"
+    if [ -d "$dir" ] && [ -n "$(ls -A "$dir")" ] && [ ! -e "$dir/.hermes-install" ] && ! is_source "$dir"; then
+        fail "$dir holds something else; nothing was changed. Choose another folder with --dir"
+    fi
+    if [ -e "$dir/venv" ] && [ ! -L "$dir/venv/bin/hermes" ]; then
+        fail "$dir/venv belongs to another program; nothing was changed. Choose another folder with --dir"
+    fi
+}
+
+download() {
+    case "$1" in
+        https://* | http://127.0.0.1[:/]* | http://localhost[:/]* | file://*) ;;
+        *) fail "HERMES_RELEASE_URL must begin with https:// (or file://)" ;;
+    esac
+    if have curl; then curl -fsSL --retry 3 -o "$2" "$1"; elif have wget; then wget -q -O "$2" "$1"; else fail "neither curl nor wget is installed"; fi ||
+        fail "$1 could not be fetched"
+}
+
+sum_of() { if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1; }
+
+from_release() {
+    local file url
+    file="hermes-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)"
+    url="${HERMES_RELEASE_URL%/}/${branch:-main}/$file"
+    say "Fetching $url"
+    download "$url" "$work/hermes"
+    download "$url.sha256" "$work/sum"
+    [ "$(sum_of "$work/hermes")" = "$(cut -d' ' -f1 "$work/sum")" ] ||
+        fail "$url is not what its checksum says; nothing was installed"
+    built="$work/hermes"
+}
+
+find_cargo() {
+    if ! have cargo && [ -x "$HOME/.cargo/bin/cargo" ]; then PATH="$HOME/.cargo/bin:$PATH"; fi
+    have cargo || fail "Hermes is built from source here, and cargo is not installed.
+  Get it with rustup (https://rustup.rs) as this user, without root, and run this again;
+  or set HERMES_RELEASE_URL to a place with releases"
+    have cc || fail "a C compiler is needed to build (Debian: apt-get install build-essential; macOS: xcode-select --install)"
+}
+
+fetch_source() {
+    local own=''
+    if [ -n "${BASH_SOURCE[0]:-}" ] && [ -f "${BASH_SOURCE[0]}" ]; then
+        own=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+    fi
+    if is_source "$dir"; then
+        source=$dir
+        [ -z "$branch" ] || check_out
+    elif [ -n "$own" ] && is_source "$own" && [ -z "$branch" ]; then
+        source=$own
+    elif [ -n "${HERMES_REPO:-}" ]; then
+        have git || fail "git is needed to fetch the source"
+        say "Cloning $HERMES_REPO"
+        git clone -q --depth 1 --branch "${branch:-main}" -- "$HERMES_REPO" "$dir" || fail "$HERMES_REPO could not be cloned"
+        source=$dir
+    else
+        fail "there is no source to build: set HERMES_REPO to its git repository, or HERMES_RELEASE_URL to a place with releases"
+    fi
+}
+
+# Brings the source in --dir to another branch or tag; changes of the user are never thrown away.
+check_out() {
+    have git || fail "git is needed to change to $branch"
+    [ -e "$dir/.git" ] || fail "$dir is not a git repository, so --branch cannot choose what to install"
+    [ -z "$(git -C "$dir" status --porcelain --untracked-files=no)" ] || fail "$dir has changes of your own; commit or undo them first"
+    git -C "$dir" fetch -q --depth 1 origin "$branch" 2>/dev/null && git -C "$dir" checkout -q --detach FETCH_HEAD && return
+    git -C "$dir" checkout -q --detach "$branch" -- 2>/dev/null || fail "there is no branch or tag $branch in $dir"
+}
+
+from_source() {
+    local profile=${HERMES_BUILD_PROFILE:-release} target folder
+    find_cargo
+    fetch_source
+    say "Building in $source (this takes some minutes the first time)"
+    (cd "$source" && cargo build --quiet --locked --profile "$profile" -p hermes) || fail "the build failed; nothing was installed"
+    target=${CARGO_TARGET_DIR:-$source/target}
+    case "$profile" in dev | test) folder=debug ;; bench) folder=release ;; *) folder=$profile ;; esac
+    built="$target/$folder/hermes"
+    [ -x "$built" ] || fail "$built was not built"
+}
+
+# The new program takes the place of the old one in one step; one that runs goes on with the old.
+place_program() {
+    mkdir -p "$dir/bin" "$dir/venv/bin"
+    : >"$dir/.hermes-install"
+    cp "$built" "$dir/bin/.hermes.new"
+    chmod 755 "$dir/bin/.hermes.new"
+    "$dir/bin/.hermes.new" --version >/dev/null || fail "the program does not run on this machine; the old one, if any, is still there"
+    mv -f "$dir/bin/.hermes.new" "$dir/bin/hermes"
+    ln -sfn ../../bin/hermes "$dir/venv/bin/hermes"
+}
+
+# --- the shell ------------------------------------------------------------------------------------------------------
+
+link_command() {
+    local link="$HOME/.local/bin/hermes"
+    mkdir -p "$HOME/.local/bin"
+    if [ -e "$link" ] && [ ! -L "$link" ]; then
+        say "note: $link is a program of yours and was kept; this one is $dir/bin/hermes"
+        return
+    fi
+    if [ -L "$link" ] && [ "$(readlink "$link")" != "$dir/bin/hermes" ]; then
+        say "note: $link pointed to $(readlink "$link") and now points here"
+    fi
+    ln -sfn "$dir/bin/hermes" "$link"
+    case ":$PATH:" in *":$HOME/.local/bin:"*) ;; *) extend_path ;; esac
+}
+
+extend_path() {
+    local file added=no
+    for file in "$HOME/.bashrc" "$HOME/.zshrc" "$HOME/.profile"; do
+        [ -w "$file" ] || continue
+        added=yes
+        grep -qF -e '# Hermes Agent' -e '.local/bin' "$file" && continue
+        # shellcheck disable=SC2016
+        printf '\n# Hermes Agent\nexport PATH="$HOME/.local/bin:$PATH"\n' >>"$file"
+    done
+    if [ "$added" = yes ]; then
+        say "Open a new shell, or: export PATH=\"\$HOME/.local/bin:\$PATH\""
+    else
+        say "Add $HOME/.local/bin to PATH to call hermes by its name."
+    fi
+}
+
+offer_service() {
+    local answer
+    if [ "$ask" = no ] || [ ! -t 0 ] || [ ! -t 1 ]; then return 0; fi
+    if ! grep -qE '^(export )?([A-Z_]*_TOKEN|API_SERVER_KEY)=.' "$home/.env"; then
+        say "hermes gateway setup  chooses how Hermes can be reached"
+        return 0
+    fi
+    read -r -p 'Install the gateway as a service? [y/N] ' answer || return 0
+    case "$answer" in [yY]*) HERMES_HOME="$home" "$dir/bin/hermes" gateway install ;; esac
+}
+
+check_dir
+prepare_home
+if [ -n "${HERMES_RELEASE_URL:-}" ]; then from_release; else from_source; fi
+place_program
+link_command
+say "✓ $("$dir/bin/hermes" --version) is installed: $dir/bin/hermes"
+say "  Home: $home"
+[ "$home" = "$HOME/.hermes" ] || say "  Set HERMES_HOME=$home for every use of it."
+offer_service
