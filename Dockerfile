@@ -4,7 +4,7 @@ FROM rust:1.95.0-bookworm AS build
 ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src
 COPY . .
-RUN cargo build --locked --release -p hermes && cp target/release/hermes /hermes
+RUN cargo build --locked --release -p hermes && install -m 755 target/release/hermes /hermes
 
 FROM debian:bookworm-slim
 # git and python3 are for the agent's own work; tini takes in processes that lose their parents.

@@ -42,7 +42,6 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-umask 077
 : "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
 [ -d "$HOME" ] || fail "HOME is not a folder; set it to the folder of the user who shall run Hermes"
 export HOME
@@ -53,15 +52,15 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 
 # --- the home -------------------------------------------------------------------------------------------------------
 
-prepare_home() {
-    local name
+prepare_home() (
+    umask 077
     mkdir -p "$home" && chmod 700 "$home"
     for name in cron sessions logs pairing hooks image_cache audio_cache memories skills whatsapp whatsapp/session; do
         mkdir -p "$home/$name" && chmod 700 "$home/$name"
     done
     [ -e "$home/.env" ] || : >"$home/.env"
     chmod 600 "$home/.env"
-}
+)
 
 # --- the program ----------------------------------------------------------------------------------------------------
 

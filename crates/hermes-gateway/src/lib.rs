@@ -7,6 +7,7 @@
 
 pub mod authorise;
 pub mod cron;
+mod courier;
 mod deliver;
 mod desk;
 mod directory;

@@ -56,7 +56,7 @@ pub use ledger::{Charge, Span, Spent};
 pub use listing::{SessionFilter, SessionSummary, Stats};
 pub use maintenance::{IndexHealth, Integrity};
 pub use message::{NewMessage, StoredMessage};
-pub use outbox::{Due, EarlierSend};
+pub use outbox::{Due, EarlierSend, OutboxState};
 pub use pending::Pending;
 pub use removal::Removed;
 pub use repair::{Repaired, repair};

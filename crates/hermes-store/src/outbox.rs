@@ -31,7 +31,31 @@ pub enum EarlierSend {
     Unknown,
 }
 
+/// Where a reply stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OutboxState {
+    Waiting,
+    Sent(Receipt),
+    /// It will never be taken, and why.
+    Failed(String),
+}
+
 impl Store {
+    /// Where a reply stands; nothing when there is none.
+    pub fn outbox_state(&self, id: OutboxId) -> Pending<Option<OutboxState>> {
+        self.read(move |scope| {
+            let mut statement =
+                scope.connection.prepare_cached("SELECT state, receipt, note FROM hx_outbox WHERE id = ?1")?;
+            let mut rows = statement.query([id.0])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            Ok(Some(match column::string(row, 0)?.as_str() {
+                "sent" => OutboxState::Sent(read_json(&column::string(row, 1)?)?),
+                "failed" => OutboxState::Failed(column::string(row, 2)?),
+                _ => OutboxState::Waiting,
+            }))
+        })
+    }
+
     /// Queues a reply. The same idempotency key again gives the row that is already there.
     pub fn enqueue(&self, conversation: &str, reply: Reply, at: Timestamp) -> Pending<OutboxId> {
         let conversation = conversation.to_owned();

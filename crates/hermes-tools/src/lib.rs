@@ -19,6 +19,7 @@ mod process;
 mod read_file;
 mod registry;
 mod search_files;
+mod send_message;
 mod session_search;
 mod similar_files;
 mod terminal;
@@ -43,6 +44,7 @@ pub use registry::{
     toolset_names,
 };
 pub use search_files::SearchFiles;
+pub use send_message::SendMessage;
 pub use session_search::{LocalTime, SessionSearch};
 pub use terminal::approval::{ApprovalMode, Approvals, Yolo};
 pub use terminal::scan::{ScanFailure, Scanner};

@@ -261,7 +261,22 @@ pub struct Trace {
 
 /// Sends to a chat by name, for the scheduler and the `send_message` tool.
 pub trait Courier: Send + Sync {
-    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Dispatch, ChannelError>>;
+
+    /// Chats that can be named, in words.
+    fn targets(&self) -> BoxFuture<'_, Vec<String>>;
+}
+
+/// What became of something sent by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dispatch {
+    pub platform: String,
+    pub chat_id: String,
+    pub receipt: Receipt,
+    /// Where it went, when the sender did not say exactly.
+    pub note: Option<String>,
+    /// It stands in the chat's conversation, too.
+    pub mirrored: bool,
 }
 
 /// Another memory beside the files of the home. At most one is active; none of its failures reaches a turn.

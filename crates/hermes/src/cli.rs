@@ -60,6 +60,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: PairingCommand,
     },
+    /// Send a message to a chat; without a target, list the chats
+    Send {
+        /// A platform, platform:ID or platform:#name
+        target: Option<String>,
+        /// The message; without it, standard input
+        words: Vec<String>,
+    },
     /// Take events of other services
     Webhook {
         #[command(subcommand)]

@@ -9,5 +9,6 @@ pub(crate) mod insights;
 pub(crate) mod model;
 pub(crate) mod pairing;
 pub(crate) mod prompt_size;
+pub(crate) mod send;
 pub(crate) mod sessions;
 pub(crate) mod webhook;

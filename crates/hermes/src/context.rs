@@ -15,6 +15,7 @@ use crate::log;
 use crate::output::Output;
 
 /// Resolved once per run.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) home: Home,
     pub(crate) env: Env,

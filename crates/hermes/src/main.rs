@@ -58,6 +58,7 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         }
         Command::Gateway { command } => command::gateway::run(command, context, output),
         Command::Pairing { command } => command::pairing::run(&command, context, output),
+        Command::Send { target, words } => command::send::run(target.as_deref(), &words, context, output),
         Command::Webhook { command } => command::webhook::run(command, context, output),
         Command::Cron { command } => command::cron::run(command, context, output),
         Command::Db { command } => command::database::run(command, context, output),

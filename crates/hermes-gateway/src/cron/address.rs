@@ -11,13 +11,13 @@ use crate::settings::Settings;
 
 /// A chat of a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) platform: String,
-    pub(super) place: Place,
+pub(crate) struct Address {
+    pub(crate) platform: String,
+    pub(crate) place: Place,
 }
 
 impl Address {
-    fn new(platform: &str, chat: impl Into<String>, thread: Option<String>) -> Self {
+    pub(crate) fn new(platform: &str, chat: impl Into<String>, thread: Option<String>) -> Self {
         Self {
             platform: platform.to_owned(),
             place: Place { thread_id: thread, ..Place::new(ChatKind::Dm, chat) },
@@ -106,7 +106,11 @@ impl Gateway {
     }
 
     /// A channel by its name in the directory: `#general`, `Guild/general`, or the beginning of exactly one.
-    fn by_name(&self, platform: &str, chat: &str) -> Result<Option<(String, Option<String>)>, String> {
+    pub(crate) fn by_name(
+        &self,
+        platform: &str,
+        chat: &str,
+    ) -> Result<Option<(String, Option<String>)>, String> {
         let Some(wanted) = chat.strip_prefix('#').map(str::to_lowercase) else { return Ok(None) };
         let text = std::fs::read_to_string(self.live.home().channel_directory()).unwrap_or_default();
         let directory: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -130,7 +134,7 @@ impl Gateway {
     }
 
     /// What is known about a chat from its conversations: its kind, its name.
-    async fn know_better(&self, address: &mut Address) {
+    pub(crate) async fn know_better(&self, address: &mut Address) {
         let Ok(entries) = self.index.all().await else { return };
         let here = entries
             .into_iter()
@@ -150,7 +154,7 @@ fn origin(job: &Job) -> Option<Address> {
     Some(address)
 }
 
-fn home(settings: &Settings, platform: &str) -> Option<Address> {
+pub(crate) fn home(settings: &Settings, platform: &str) -> Option<Address> {
     let chat = settings.home_channel(platform)?;
     let thread = settings.env.get(&format!("{}_HOME_CHANNEL_THREAD_ID", platform.to_uppercase()));
     Some(Address::new(platform, chat, thread.map(str::to_owned)))

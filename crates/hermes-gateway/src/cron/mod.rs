@@ -5,7 +5,8 @@
 //! is on disk before it runs; a run's end and what is said about it are one write; what was missed, failed or was cut off
 //! is told in a line, unless the job is delivered nowhere. The ticker waits for no job.
 
-mod address;
+pub(crate) mod address;
+mod attendance;
 mod prompt;
 mod run;
 mod tell;

@@ -1,7 +1,5 @@
 //! One run of a job: a new agent with nobody present, the answer into a file and to where it is wanted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hermes_agent::{Agent, Conversation, Said, TurnResult};
@@ -9,11 +7,9 @@ use hermes_config::settings::BudgetSettings;
 use hermes_schedule::{DocumentedRun, Documents, Job, RunStatus};
 use hermes_store::{EndReason, JobEnd, JobRunState, Span};
 use hermes_task::Ended;
-use hermes_types::{
-    Answer, BoxFuture, Cancel, Clock, Event, Frontend, JobRunId, ModelError, Question, SessionId,
-    SessionKind, Timestamp,
-};
+use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp};
 
+use super::attendance::Attendance;
 use super::{Begun, TickError, to_micros, words};
 use crate::gateway::Gateway;
 use crate::ports::Wish;
@@ -288,61 +284,4 @@ fn judge(result: TurnResult) -> Result<String, Failure> {
 
 fn too_dear() -> Failure {
     Failure::new("Budget", "this job has spent its limit. Raise `budget.per_job_usd` to let it go on")
-}
-
-/// Notices that something happens and what it costs, and answers no questions.
-struct Attendance {
-    clock: Arc<dyn Clock>,
-    /// Millionths of a dollar that may be spent, and what ends the run when they are.
-    left: Option<u64>,
-    spent: AtomicU64,
-    cancel: Cancel,
-    /// Milliseconds on the clock that never steps.
-    last: AtomicU64,
-}
-
-impl Attendance {
-    fn new(clock: Arc<dyn Clock>, left: Option<u64>, cancel: Cancel) -> Self {
-        let watch = Self { clock, left, spent: AtomicU64::new(0), cancel, last: AtomicU64::new(0) };
-        watch.note();
-        watch
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn note(&self) {
-        self.last.store(self.now(), Ordering::Relaxed);
-    }
-
-    fn is_spent(&self) -> bool {
-        self.left.is_some_and(|left| self.spent.load(Ordering::Relaxed) >= left)
-    }
-
-    async fn until_silent(&self, patience: Duration) {
-        loop {
-            let silent = Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed)));
-            match patience.checked_sub(silent).filter(|left| !left.is_zero()) {
-                Some(left) => self.clock.sleep(left).await,
-                None => return,
-            }
-        }
-    }
-}
-
-impl Frontend for Attendance {
-    fn show(&self, event: Event) {
-        self.note();
-        if let Event::Spent { cost, .. } = event {
-            self.spent.fetch_add(cost.micro_usd.unwrap_or_default(), Ordering::Relaxed);
-            if self.is_spent() {
-                self.cancel.cancel();
-            }
-        }
-    }
-
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
-    }
 }

@@ -14,8 +14,6 @@ use regex::Regex;
 pub(crate) struct Found {
     pub(crate) text: String,
     pub(crate) files: Vec<Attachment>,
-    /// Pictures on the web that are shown as such.
-    pub(crate) links: Vec<String>,
 }
 
 const AS_VOICE: &str = "[[audio_as_voice]]";
@@ -68,7 +66,7 @@ pub(crate) fn extract(text: &str) -> Found {
         text = rest;
     }
     text = without_bare_paths(&text, &mut add);
-    Found { text: collapse(&text), files, links: Vec::new() }
+    Found { text: collapse(&text), files }
 }
 
 fn without_bare_paths(text: &str, add: &mut dyn FnMut(&str) -> bool) -> String {

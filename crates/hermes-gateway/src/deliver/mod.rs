@@ -17,12 +17,14 @@ use hermes_task::Tasks;
 use hermes_types::{Abilities, Cancel, Certainty, Channel, ChannelError, Clock, Piece, Receipt, Timestamp};
 use tokio::sync::Notify;
 
-pub(crate) use plan::{Spoken, plan};
+pub(crate) use plan::{Spoken, plan, plan_at};
 
 /// How many conversations of one platform are sent to at a time.
 const AT_ONCE: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How often the outbox is looked at for what another process put there.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Longer is not tried: whoever waits has given up.
 const TOO_OLD: Duration = Duration::from_hours(24);
 const LONGEST_PLAIN: usize = 3500;
@@ -109,8 +111,8 @@ impl Delivery {
     /// How long until something postponed is due.
     async fn until_next(&self, platform: &str) -> Duration {
         match self.store.next_due(platform).await {
-            Ok(Some(at)) => at.since(self.clock.now()).clamp(Duration::from_millis(50), LONGEST_PAUSE),
-            Ok(None) => LONGEST_PAUSE,
+            Ok(Some(at)) => at.since(self.clock.now()).clamp(Duration::from_millis(50), LOOK_EVERY),
+            Ok(None) => LOOK_EVERY,
             Err(_) => FIRST_PAUSE,
         }
     }

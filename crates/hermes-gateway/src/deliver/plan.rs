@@ -1,7 +1,7 @@
 //! An answer as the messages it is sent in: text in parts, then pictures and files.
 
 use hermes_text::split;
-use hermes_types::{Abilities, Envelope, Piece, Reply};
+use hermes_types::{Abilities, Envelope, Piece, Place, Reply};
 
 use super::media::{self, Found};
 
@@ -18,36 +18,37 @@ pub(crate) struct Spoken<'a> {
 
 /// The messages, in order. Each has a key of its own, so that each is sent once.
 pub(crate) fn plan(spoken: &Spoken<'_>) -> Vec<Reply> {
-    let Found { text, files, links } = media::extract(spoken.text);
-    let mut replies = Vec::new();
-    let mut drafts = spoken.drafts.iter();
-    if !text.is_empty() {
-        for part in split(&text, spoken.abilities.limit, spoken.abilities.unit) {
-            let draft = drafts.next().cloned();
-            let at = replies.len();
-            replies.push(Reply { draft, ..reply(spoken, at, Piece::Text { text: part }) });
+    let Envelope { platform, place, message_id, .. } = spoken.envelope;
+    let mut replies = plan_at(platform, place, spoken.text, spoken.abilities, spoken.key);
+    for (reply, draft) in replies.iter_mut().zip(&spoken.drafts) {
+        if matches!(reply.pieces.first(), Some(Piece::Text { .. })) {
+            reply.draft = Some(draft.clone());
         }
     }
-    for link in links {
-        let at = replies.len();
-        replies.push(reply(spoken, at, Piece::Text { text: link }));
-    }
-    for file in files {
-        let at = replies.len();
-        replies.push(reply(spoken, at, Piece::File(file)));
+    // Only the first part points at the question.
+    if let Some(first) = replies.first_mut() {
+        first.reply_to.clone_from(message_id);
     }
     replies
 }
 
-fn reply(spoken: &Spoken<'_>, at: usize, piece: Piece) -> Reply {
-    Reply {
-        platform: spoken.envelope.platform.clone(),
-        place: spoken.envelope.place.clone(),
+/// The same for something nobody asked for.
+pub(crate) fn plan_at(platform: &str, place: &Place, text: &str, abilities: Abilities, key: &str) -> Vec<Reply> {
+    let Found { text, files } = media::extract(text);
+    let mut pieces = Vec::new();
+    if !text.is_empty() {
+        let parts = split(&text, abilities.limit, abilities.unit);
+        pieces.extend(parts.into_iter().map(|text| Piece::Text { text }));
+    }
+    pieces.extend(files.into_iter().map(Piece::File));
+    let reply = |(at, piece): (usize, Piece)| Reply {
+        platform: platform.to_owned(),
+        place: place.clone(),
         pieces: vec![piece],
-        // Only the first part points at the question.
-        reply_to: spoken.envelope.message_id.clone().filter(|_| at == 0),
+        reply_to: None,
         choices: Vec::new(),
         draft: None,
-        idempotency_key: format!("{}:{at}", spoken.key),
-    }
+        idempotency_key: format!("{key}:{at}"),
+    };
+    pieces.into_iter().enumerate().map(reply).collect()
 }

@@ -51,7 +51,7 @@ use WhileBusy::{Now, Refused, Stops, Waits};
 pub const COMMANDS: &[Command] = &[
     command("new", &["reset"], "", "end this conversation and begin another", Both, Stops),
     command("stop", &[], "", "stop what is being done", Chat, Stops),
-    command("status", &[], "", "the conversation, queues and platforms", Both, Now),
+    command("status", &[], "", "the conversation, queues and platforms", Chat, Now),
     command("history", &[], "", "what was said so far", Terminal, Refused),
     command("save", &[], "", "write the conversation to a JSON file here", Terminal, Refused),
     command("retry", &[], "", "take the last exchange back and ask again", Both, Refused),
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Command] = &[
         Refused,
     ),
     command("queue", &["q"], "text", "say this in the next turn, without interrupting", Both, Waits),
-    command("background", &["bg"], "text", "work on this beside the conversation", Both, Now),
+    command("background", &["bg"], "text", "work on this beside the conversation", Chat, Now),
     command("approve", &[], "[session | always | all]", "allow the command that waits", Chat, Now),
     command("deny", &[], "[reason]", "do not allow the command that waits", Chat, Now),
     command(
@@ -80,7 +80,7 @@ pub const COMMANDS: &[Command] = &[
         Now,
     ),
     command("model", &[], "[provider:model]", "show the model, or choose another", Both, Refused),
-    command("provider", &[], "", "the providers, and which can be used", Both, Refused),
+    command("provider", &[], "", "the providers, and which can be used", Chat, Refused),
     command("personality", &[], "[name]", "list manners of speaking, or put one on", Both, Refused),
     command(
         "reasoning",
@@ -90,9 +90,9 @@ pub const COMMANDS: &[Command] = &[
         Both,
         Refused,
     ),
-    command("verbose", &[], "", "show more or less of what tools do", Both, Refused),
-    command("voice", &[], "[on | off | tts | status]", "answer with speech", Both, Refused),
-    command("plan", &[], "[text]", "make a plan before doing anything", Both, Refused),
+    command("verbose", &[], "", "show more or less of what tools do", Chat, Refused),
+    command("voice", &[], "[on | off | tts | status]", "answer with speech", Chat, Refused),
+    command("plan", &[], "[text]", "make a plan before doing anything", Chat, Refused),
     command("tools", &[], "", "the tools of this conversation", Terminal, Refused),
     command("toolsets", &[], "", "the toolsets", Terminal, Refused),
     command(
@@ -107,7 +107,7 @@ pub const COMMANDS: &[Command] = &[
     command("insights", &[], "[days]", "what was used lately", Both, Refused),
     command("sethome", &["set-home"], "", "send what comes unasked to this chat", Chat, Refused),
     command("whoami", &[], "", "how this chat and you are known here", Chat, Now),
-    command("reload-mcp", &["reload_mcp"], "", "connect to the MCP servers again", Both, Refused),
+    command("reload-mcp", &["reload_mcp"], "", "connect to the MCP servers again", Chat, Refused),
     command("update", &[], "", "bring Hermes up to date", Chat, Now),
     command("restart", &[], "", "restart the gateway when the running turns have ended", Chat, Now),
     command("version", &[], "", "which Hermes this is", Both, Now),

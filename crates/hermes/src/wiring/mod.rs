@@ -1,6 +1,7 @@
 //! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
 
 mod code;
+pub(crate) mod courier;
 mod delegation;
 mod fence;
 mod hands;
@@ -26,7 +27,7 @@ use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, cr
 use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_tools::{Checkpoints, Notice, Registry};
-use hermes_types::{Clock, Effort, Message, SpendingCap};
+use hermes_types::{Clock, Courier, Effort, Message, SpendingCap};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::cli::ChatArguments;
@@ -84,6 +85,7 @@ pub(crate) fn wire(
         hands: None,
         without: &[],
         logs: Logs::Now(context.home.join("sessions")),
+        courier: None,
     };
     assemble(&order, context, config, store, clock, output)
 }
@@ -99,6 +101,8 @@ pub(crate) struct Order<'a> {
     pub(crate) without: &'a [&'a str],
     /// Where session logs go.
     pub(crate) logs: Logs,
+    /// Who carries messages to chats, where somebody does.
+    pub(crate) courier: Option<Arc<dyn Courier>>,
 }
 
 /// Builds an agent on a store that is open already.
@@ -128,6 +132,7 @@ pub(crate) fn assemble(
             judge: models.judge(),
             hands: order.hands.clone(),
             without: order.without,
+            courier: order.courier.clone(),
         },
         context,
         &config,

@@ -11,6 +11,7 @@ use hermes_gateway::{Agents, Live, Settings, Wish};
 use hermes_store::Store;
 use hermes_types::{Clock, TaskId};
 
+use super::courier::LateCourier;
 use super::{Hands, Order, Wired, assemble};
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
@@ -23,6 +24,7 @@ pub(crate) struct Staff {
     clock: Arc<dyn Clock>,
     hands: Hands,
     logs: Arc<LaterLogs>,
+    courier: Arc<LateCourier>,
     made: Mutex<HashMap<String, Made>>,
 }
 
@@ -43,7 +45,12 @@ impl Staff {
         hands: Hands,
         logs: Arc<LaterLogs>,
     ) -> Self {
-        Self { live, store, clock, hands, logs, made: Mutex::default() }
+        Self { live, store, clock, hands, logs, courier: Arc::default(), made: Mutex::default() }
+    }
+
+    /// Who carries messages for the tools, to be told of the gateway.
+    pub(crate) fn courier(&self) -> &LateCourier {
+        &self.courier
     }
 
     fn wired(&self, wish: &Wish<'_>) -> Result<Arc<Wired>, String> {
@@ -73,6 +80,7 @@ impl Staff {
             hands: Some(self.hands.clone()),
             without: wish.without,
             logs: Logs::Later(self.logs.clone()),
+            courier: Some(self.courier.clone()),
         };
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let wired = assemble(&order, &context, settings.config.clone(), store, clock, &Output::new())

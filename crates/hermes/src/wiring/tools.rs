@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use hermes_config::Config;
 use hermes_config::settings::{CheckpointSettings, DelegationSettings, PlatformToolsets, SecuritySettings};
+use hermes_schedule::{Jobs, Zone};
 use hermes_store::Store;
 use hermes_tools::{
-    Checkpoints, Clarify, Delegate, FileGuard, FileOptions, Files, Folders, MemoryTool, Notice, Registry,
-    Secrets, Selection, SessionSearch, Todo,
+    Checkpoints, Clarify, CronJob, Delegate, FileGuard, FileOptions, Files, Folders, MemoryTool, Notice, Registry,
+    Secrets, Selection, SendMessage, SessionSearch, Todo,
 };
-use hermes_types::{Clock, SideModel};
+use hermes_types::{Clock, Courier, SideModel};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Remembering;
@@ -34,6 +35,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) hands: Option<Hands>,
     /// Toolsets this run goes without.
     pub(crate) without: &'a [&'a str],
+    /// Who carries messages to chats, where somebody does.
+    pub(crate) courier: Option<Arc<dyn Courier>>,
 }
 
 /// The tools of the run, and toolsets nobody knows.
@@ -120,6 +123,11 @@ fn all(
     registry.register("clarify", Arc::new(Clarify::new()), None);
     let delegation = DelegationSettings::from_config(config);
     registry.register("delegation", Arc::new(Delegate::new(delegation.max_iterations)), None);
+    let jobs = Jobs::new(context.home.clone(), Zone::configured(config, &context.env));
+    registry.register("cronjob", Arc::new(CronJob::new(jobs, store.clone(), clock.clone())), None);
+    if let Some(courier) = &wish.courier {
+        registry.register("messaging", Arc::new(SendMessage::new(courier.clone())), None);
+    }
     (registry, hands, notices, coding)
 }
 

@@ -113,7 +113,17 @@ fn a_job_is_made_and_changed_by_hand() {
     assert_eq!(job["deliver"], "local");
     let seen = hermes(
         &home,
-        &["cron", "edit", &id[..5], "--schedule", "0 9 * * 1-5", "--add-skill", "c", "--remove-skill", "a"],
+        &[
+            "cron",
+            "edit",
+            id.get(..5).unwrap(),
+            "--schedule",
+            "0 9 * * 1-5",
+            "--add-skill",
+            "c",
+            "--remove-skill",
+            "a",
+        ],
     );
     assert!(seen.contains(&format!("Updated job: {id}")), "{seen}");
     assert_eq!(jobs(&home)["jobs"][0]["skills"], serde_json::json!(["b", "c"]));

@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use hermes_agent::Compressed;
 use hermes_config::set;
+use hermes_gateway::slash::{self, Surface};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_store::EndReason;
 use hermes_text::{Title, head, single_line, with_commas};
+use hermes_tools::Yolo;
 use hermes_types::{Cancel, Effort, Role, SessionKind};
 use serde_json::json;
 
 use super::lines::Talk;
 use super::opening::{self, Opened};
-use crate::command;
+use crate::{cli, command};
 use crate::context::local_time;
 
 /// What comes after a command.
@@ -24,31 +26,6 @@ pub(crate) enum After {
     Say(String),
 }
 
-/// Name, aliases, what may follow, what it does.
-const COMMANDS: [(&str, &[&str], &str, &str); 21] = [
-    ("new", &["reset"], "", "end this conversation and begin another"),
-    ("history", &[], "", "what was said so far"),
-    ("save", &[], "", "write the conversation to a JSON file here"),
-    ("retry", &[], "", "take the last exchange back and ask again"),
-    ("undo", &[], "", "take the last exchange back"),
-    ("title", &[], "[name]", "show or set the conversation's name"),
-    ("compress", &["compact"], "[what matters]", "summarise older parts now"),
-    ("rollback", &[], "[N | diff N | N file]", "list, compare or restore checkpoints of the files"),
-    ("resume", &[], "name", "go on with another conversation"),
-    ("queue", &[], "text", "say this in the next turn"),
-    ("personality", &[], "[name]", "list manners of speaking, or put one on"),
-    ("reasoning", &[], "[level]", "how hard the model thinks: none minimal low medium high xhigh"),
-    ("tools", &[], "", "the tools of this conversation"),
-    ("toolsets", &[], "", "the toolsets"),
-    ("cron", &[], "[list | add | edit | …]", "jobs that run by themselves"),
-    ("usage", &[], "", "tokens and money used by this conversation"),
-    ("insights", &[], "[days]", "what was used lately"),
-    ("help", &[], "", "this list"),
-    ("clear", &[], "", "begin another conversation on an empty screen"),
-    ("q", &[], "[text]", "leave; with text, queue it"),
-    ("quit", &["exit"], "", "leave"),
-];
-
 /// Runs a command line.
 pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
     let (name, rest) = line
@@ -56,7 +33,8 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         .split_once(char::is_whitespace)
         .unwrap_or((line.trim_start_matches('/'), ""));
     let rest = rest.trim();
-    let name = match find(&name.to_lowercase()) {
+    let typed_as = name.to_lowercase();
+    let name = match find(&typed_as) {
         Found::Command(name) => name,
         Found::Several(names) => {
             talk.output.line(&format!("Ambiguous command: /{name} ({})", names.join(", ")));
@@ -69,8 +47,9 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
     };
     match name {
         "quit" => return Ok(After::Quit),
-        "q" if rest.is_empty() => return Ok(After::Quit),
-        "q" | "queue" => {
+        // Alone, `/q` leaves.
+        "queue" if rest.is_empty() && typed_as == "q" => return Ok(After::Quit),
+        "queue" => {
             if !rest.is_empty() {
                 talk.output.line(&format!("Queued for the next turn: {rest}"));
                 talk.queue.push_back(rest.to_owned());
@@ -97,6 +76,16 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         "resume" => resume(talk, rest).await?,
         "personality" => put_on(talk, rest),
         "reasoning" => reasoning(talk, rest),
+        "model" => model(talk, rest)?,
+        "yolo" => {
+            let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
+            talk.wired.hands.approvals.set_yolo(yolo);
+            talk.output.line(match yolo {
+                Yolo::On => "Dangerous commands run without asking; /yolo off ends that.",
+                Yolo::Off => "Dangerous commands are asked about again.",
+            });
+        }
+        "version" => talk.output.line(&cli::version()),
         "tools" => super::list_tools(talk.wired, talk.output),
         "toolsets" => super::list_toolsets(talk.wired, talk.output),
         "cron" => command::cron::in_chat(rest, talk.context, talk.output)?,
@@ -120,19 +109,15 @@ enum Found {
 
 /// By name or alias, or by the beginning of exactly one.
 fn find(name: &str) -> Found {
-    let exact = COMMANDS.iter().find(|(known, aliases, ..)| *known == name || aliases.contains(&name));
-    if let Some((known, ..)) = exact {
-        return Found::Command(known);
+    if let Some(command) = slash::find(name, Surface::Terminal) {
+        return Found::Command(command.name);
     }
-    let mut begin: Vec<&'static str> = COMMANDS
-        .iter()
-        .filter(|(known, aliases, ..)| {
-            known.starts_with(name) || aliases.iter().any(|alias| alias.starts_with(name))
-        })
-        .map(|(known, ..)| *known)
-        .collect();
-    begin.dedup();
-    match begin.as_slice() {
+    let begins = |command: &&slash::Command| {
+        std::iter::once(&command.name).chain(command.aliases).any(|known| known.starts_with(name))
+    };
+    let begun: Vec<&'static str> =
+        slash::commands(Surface::Terminal).filter(begins).map(|command| command.name).collect();
+    match begun.as_slice() {
         [] => Found::Nothing,
         [only] => Found::Command(only),
         several => Found::Several(several.iter().map(|name| format!("/{name}")).collect()),
@@ -140,11 +125,11 @@ fn find(name: &str) -> Found {
 }
 
 fn help(talk: &Talk<'_>) {
-    for (name, aliases, follows, about) in COMMANDS {
+    for command in slash::commands(Surface::Terminal) {
         let names: Vec<String> =
-            std::iter::once(&name).chain(aliases).map(|name| format!("/{name}")).collect();
-        let left = format!("{} {follows}", names.join(", "));
-        talk.output.line(&format!("  {left:<34} {about}"));
+            std::iter::once(&command.name).chain(command.aliases).map(|name| format!("/{name}")).collect();
+        let left = format!("{} {}", names.join(", "), command.arguments);
+        talk.output.line(&format!("  {left:<34} {}", command.about));
     }
     talk.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");
 }
@@ -194,6 +179,23 @@ fn save(talk: &Talk<'_>) -> Result<()> {
     let path = std::env::current_dir()?.join(&name);
     hermes_config::write::replace(&path, serde_json::to_string_pretty(&content)?.as_bytes())?;
     talk.output.line(&format!("Saved to {name}"));
+    Ok(())
+}
+
+/// Shows the model, or chooses another; it answers from the next conversation on.
+fn model(talk: &Talk<'_>, rest: &str) -> Result<()> {
+    let wanted = (!rest.is_empty()).then(|| rest.to_owned());
+    let (context, config) = (talk.context.clone(), talk.wired.config.clone());
+    // On a thread of its own: it may wait for the network.
+    let answered = std::thread::spawn(move || command::model::answer(wanted.as_deref(), &context, config)).join();
+    match answered {
+        Ok(Ok(lines)) => lines.iter().for_each(|line| talk.output.line(line)),
+        Ok(Err(error)) => talk.output.line(&format!("{error:#}")),
+        Err(_) => talk.output.line("The choice ended unexpectedly."),
+    }
+    if !rest.is_empty() {
+        talk.output.line("It answers when Hermes is started anew.");
+    }
     Ok(())
 }
 

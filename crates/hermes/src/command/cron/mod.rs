@@ -234,7 +234,8 @@ fn more(about: &JobArguments) -> Result<Map<String, Value>, String> {
     let mut more = Map::new();
     let Some(folder) = &about.workdir else { return Ok(more) };
     // An empty one takes the folder away.
-    if !folder.as_os_str().is_empty() && !(folder.is_absolute() && Path::is_dir(folder)) {
+    let usable = folder.as_os_str().is_empty() || (folder.is_absolute() && Path::is_dir(folder));
+    if !usable {
         return Err(format!(
             "--workdir must be the whole path of a folder that exists, not '{}'",
             folder.display()

@@ -75,16 +75,13 @@ impl Desk<'_> {
     }
 
     pub(super) fn status(&self) -> ExitCode {
-        match process::running(&self.context.home) {
-            Some(pid) => {
-                self.output.line("✓ Gateway is running — cron jobs will fire automatically");
-                self.output.line(&format!("  PID: {pid}"));
-                self.pulse();
-            }
-            None => {
-                self.output.line("✗ Gateway is not running — cron jobs will NOT fire");
-                self.output.line(START);
-            }
+        if let Some(pid) = process::running(&self.context.home) {
+            self.output.line("✓ Gateway is running — cron jobs will fire automatically");
+            self.output.line(&format!("  PID: {pid}"));
+            self.pulse();
+        } else {
+            self.output.line("✗ Gateway is not running — cron jobs will NOT fire");
+            self.output.line(START);
         }
         let jobs = self.jobs.list(Listed::Enabled);
         if jobs.is_empty() {
@@ -104,20 +101,17 @@ impl Desk<'_> {
             std::fs::read_to_string(self.context.home.cron().join("ticker_heartbeat")).unwrap_or_default();
         let Ok(last) = text.trim().parse::<f64>() else { return };
         let age = self.now.since(Timestamp(last)).as_secs_f64();
-        match age > STALLED_AFTER {
-            true => self.output.line(&format!("  ⚠ The scheduler has not looked at the jobs for {age:.0} s")),
-            false => self.output.line(&format!("  Last look: {age:.0} s ago")),
+        if age > STALLED_AFTER {
+            self.output.line(&format!("  ⚠ The scheduler has not looked at the jobs for {age:.0} s"));
+        } else {
+            self.output.line(&format!("  Last look: {age:.0} s ago"));
         }
     }
 
     pub(super) fn runs(&self, reference: Option<&str>, limit: usize) -> Result<ExitCode> {
-        let job = match reference {
-            None => None,
-            // A job that is gone still has its runs.
-            Some(text) => {
-                Some(self.jobs.find(text).map_or_else(|_| text.to_owned(), |job| job.id.to_string()))
-            }
-        };
+        // A job that is gone still has its runs.
+        let id = |text: &str| self.jobs.find(text).map_or_else(|_| text.to_owned(), |job| job.id.to_string());
+        let job = reference.map(id);
         let store = self.context.store(self.output)?;
         let runs = store.job_runs(job.as_deref(), limit).wait()?;
         if runs.is_empty() {

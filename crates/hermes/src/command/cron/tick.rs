@@ -47,6 +47,7 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
         hands: None,
         without: &[],
         logs: Logs::None,
+        courier: None,
     };
     let wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
     let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));

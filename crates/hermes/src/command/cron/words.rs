@@ -9,8 +9,7 @@ pub(super) fn split(line: &str) -> Option<Vec<String>> {
     while let Some(c) = chars.next() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            (Some('\''), c) => word.get_or_insert_default().push(c),
-            (_, '\\') => word.get_or_insert_default().extend(chars.next()),
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
             (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '"' | '\'') => {
                 quote = Some(c);

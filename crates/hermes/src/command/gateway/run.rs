@@ -163,6 +163,7 @@ async fn start(
         hands: None,
         without: &[],
         logs: Logs::None,
+        courier: None,
     };
     let mut wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
     let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
@@ -172,8 +173,9 @@ async fn start(
     let cancel = Cancel::new();
     let beside = Tasks::new(&cancel);
     let watchers = Arc::new(Hooks::start(context.home.path(), &settings.env, clock.clone(), &beside));
-    let ports = Ports { agents: staff, services, watchers };
+    let ports = Ports { agents: staff.clone(), services, watchers };
     let gateway = Gateway::new(store, clock.clone(), Arc::new(local_time), live, ports, &cancel);
+    staff.courier().begin(gateway.clone());
     if let Some(notices) = wired.notices.take() {
         drop(beside.spawn("notices of processes", pass_on(gateway.clone(), notices)));
     }

@@ -1,0 +1,117 @@
+//! Sending to a chat by name, for the `send_message` tool and the shell.
+//!
+//! What is sent goes through the outbox like every answer: it leaves when the gateway runs, this process or another. A
+//! chat that has a conversation finds the message in it.
+
+use std::time::Duration;
+
+use hermes_schedule::{Target, targets};
+use hermes_store::{NewMessage, OutboxState};
+use hermes_types::{
+    BoxFuture, Certainty, ChannelError, Courier, Dispatch, Message, Receipt, SessionId, random_hex,
+};
+use serde_json::Value;
+
+use crate::cron::address::{Address, home};
+use crate::deliver;
+use crate::gateway::Gateway;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Courier for Gateway {
+    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
+        Box::pin(self.post(target, text))
+    }
+
+    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            let text = std::fs::read_to_string(self.live.home().channel_directory()).unwrap_or_default();
+            let directory: Value = serde_json::from_str(&text).unwrap_or_default();
+            let mut lines = Vec::new();
+            for (platform, chats) in directory.get("platforms").and_then(Value::as_object).into_iter().flatten() {
+                for chat in chats.as_array().into_iter().flatten() {
+                    let field = |key: &str| chat.get(key).and_then(Value::as_str).unwrap_or_default();
+                    lines.push(format!("{platform}:{} ({}, {})", field("id"), field("name"), field("type")));
+                }
+            }
+            lines
+        })
+    }
+}
+
+impl Gateway {
+    async fn post(&self, target: &str, text: &str) -> Result<Dispatch, ChannelError> {
+        let (address, note) = self.address_of(target).await.map_err(ChannelError::Refused)?;
+        let Address { platform, place } = address;
+        let abilities = self.delivery.abilities(&platform);
+        let key = format!("post:{}", random_hex(24));
+        let replies = deliver::plan_at(&platform, &place, text, abilities, &key);
+        let later = |error: hermes_store::Error| ChannelError::Retry { after: None, reason: error.to_string() };
+        let conversation = format!("{platform}:{}", place.chat_id);
+        let mut last = None;
+        for reply in replies {
+            last = Some(self.store.enqueue(&conversation, reply, self.clock.now()).await.map_err(later)?);
+        }
+        self.delivery.wake(&platform);
+        let Some(last) = last else { return Err(ChannelError::Refused("there is nothing to send".to_owned())) };
+        let receipt = self.wait_for(last).await?;
+        let mirrored = self.mirror(&platform, &place.chat_id, text).await;
+        Ok(Dispatch { platform, chat_id: place.chat_id, receipt, note, mirrored })
+    }
+
+    /// A platform alone is its home channel.
+    async fn address_of(&self, target: &str) -> Result<(Address, Option<String>), String> {
+        let settings = self.live.now();
+        let found = targets(target).into_iter().next();
+        let (mut address, note) = match found {
+            Some(Target::Platform(platform)) => {
+                let home = home(&settings, &platform)
+                    .ok_or_else(|| format!("{platform} has no home channel; name a chat as {platform}:ID, or send /sethome in one"))?;
+                let note = format!("Sent to {platform} home channel (chat_id: {})", home.place.chat_id);
+                (home, Some(note))
+            }
+            Some(Target::Chat { platform, chat, thread }) => {
+                let named = self.by_name(&platform, &chat)?;
+                let (chat, thread) = named.map_or((chat, thread.clone()), |(chat, of_name)| (chat, thread.or(of_name)));
+                (Address::new(&platform, chat, thread), None)
+            }
+            _ => return Err(format!("`{target}` is no place to send to; write platform, platform:ID or platform:#name")),
+        };
+        self.know_better(&mut address).await;
+        Ok((address, note))
+    }
+
+    async fn wait_for(&self, id: hermes_types::OutboxId) -> Result<Receipt, ChannelError> {
+        let began = self.clock.monotonic();
+        loop {
+            match self.store.outbox_state(id).await {
+                Ok(Some(OutboxState::Sent(receipt))) => return Ok(receipt),
+                Ok(Some(OutboxState::Failed(reason))) => return Err(ChannelError::Refused(reason)),
+                Ok(Some(OutboxState::Waiting) | None) => {}
+                Err(error) => return Err(ChannelError::Retry { after: None, reason: error.to_string() }),
+            }
+            if self.clock.monotonic().saturating_sub(began) > PATIENCE {
+                // It stays in the queue and leaves when somebody takes it.
+                return Ok(Receipt { message_ids: Vec::new(), certainty: Certainty::AtLeastOnce });
+            }
+            self.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Writes what was sent into the chat's conversation, so that an answer to it makes sense. Says whether there was one.
+    async fn mirror(&self, platform: &str, chat: &str, text: &str) -> bool {
+        let Ok(entries) = self.index.all().await else { return false };
+        let here = entries.into_iter().find(|entry| {
+            entry.origin.as_ref().is_some_and(|origin| origin.platform == platform && origin.chat_id == chat)
+        });
+        let Some(entry) = here else { return false };
+        let session = SessionId::new(entry.session_id);
+        // A turn that runs there has the conversation to itself.
+        if !matches!(self.store.running_turn(&session).await, Ok(None)) {
+            return false;
+        }
+        let message = Message::assistant(format!("[Delivered from hermes] {text}"));
+        self.store.append(&session, NewMessage::new(message, self.clock.now())).await.is_ok()
+    }
+}

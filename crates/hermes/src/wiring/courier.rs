@@ -1,0 +1,33 @@
+//! A courier for tools, which are made before the gateway that carries for them.
+
+use std::sync::OnceLock;
+
+use hermes_gateway::Gateway;
+use hermes_types::{BoxFuture, ChannelError, Courier, Dispatch};
+
+/// Carries once there is a gateway.
+#[derive(Default)]
+pub(crate) struct LateCourier(OnceLock<Gateway>);
+
+impl LateCourier {
+    /// The gateway is there. The first one stays.
+    pub(crate) fn begin(&self, gateway: Gateway) {
+        let _ = self.0.set(gateway);
+    }
+}
+
+impl Courier for LateCourier {
+    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
+        match self.0.get() {
+            Some(gateway) => gateway.deliver(target, text),
+            None => Box::pin(std::future::ready(Err(ChannelError::Refused("the gateway is not running".to_owned())))),
+        }
+    }
+
+    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
+        match self.0.get() {
+            Some(gateway) => gateway.targets(),
+            None => Box::pin(std::future::ready(Vec::new())),
+        }
+    }
+}
