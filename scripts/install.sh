@@ -121,7 +121,7 @@ fetch_source() {
     elif [ -n "${HERMES_REPO:-}" ]; then
         have git || fail "git is needed to fetch the source"
         say "Cloning $HERMES_REPO"
-        git clone -q --depth 1 --branch "${branch:-main}" -- "$HERMES_REPO" "$dir" || fail "$HERMES_REPO could not be cloned"
+        git -c advice.detachedHead=false clone -q --depth 1 --branch "${branch:-main}" -- "$HERMES_REPO" "$dir" || fail "$HERMES_REPO could not be cloned"
         source=$dir
     else
         fail "there is no source to build: set HERMES_REPO to its git repository, or HERMES_RELEASE_URL to a place with releases"

@@ -184,8 +184,9 @@ fn write_log(folder: &Path, heading: &Heading, body: &Body<'_>) {
         message_count: body.messages.len(),
         messages: body.messages,
     };
-    let written =
-        serde_json::to_vec_pretty(&log).map_err(|error| error.to_string()).and_then(|bytes| write(&path, &bytes));
+    let written = serde_json::to_vec_pretty(&log)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| write(&path, &bytes));
     if let Err(error) = written {
         tracing::warn!(path = %path.display(), error, "the session log was not written");
     }

@@ -17,10 +17,14 @@ use crate::deliver;
 use crate::gateway::Gateway;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 impl Courier for Gateway {
-    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
+    fn deliver<'a>(
+        &'a self,
+        target: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
         Box::pin(self.post(target, text))
     }
 
@@ -29,7 +33,9 @@ impl Courier for Gateway {
             let text = std::fs::read_to_string(self.live.home().channel_directory()).unwrap_or_default();
             let directory: Value = serde_json::from_str(&text).unwrap_or_default();
             let mut lines = Vec::new();
-            for (platform, chats) in directory.get("platforms").and_then(Value::as_object).into_iter().flatten() {
+            for (platform, chats) in
+                directory.get("platforms").and_then(Value::as_object).into_iter().flatten()
+            {
                 for chat in chats.as_array().into_iter().flatten() {
                     let field = |key: &str| chat.get(key).and_then(Value::as_str).unwrap_or_default();
                     lines.push(format!("{platform}:{} ({}, {})", field("id"), field("name"), field("type")));
@@ -47,14 +53,17 @@ impl Gateway {
         let abilities = self.delivery.abilities(&platform);
         let key = format!("post:{}", random_hex(24));
         let replies = deliver::plan_at(&platform, &place, text, abilities, &key);
-        let later = |error: hermes_store::Error| ChannelError::Retry { after: None, reason: error.to_string() };
+        let later =
+            |error: hermes_store::Error| ChannelError::Retry { after: None, reason: error.to_string() };
         let conversation = format!("{platform}:{}", place.chat_id);
         let mut last = None;
         for reply in replies {
             last = Some(self.store.enqueue(&conversation, reply, self.clock.now()).await.map_err(later)?);
         }
         self.delivery.wake(&platform);
-        let Some(last) = last else { return Err(ChannelError::Refused("there is nothing to send".to_owned())) };
+        let Some(last) = last else {
+            return Err(ChannelError::Refused("there is nothing to send".to_owned()));
+        };
         let receipt = self.wait_for(last).await?;
         let mirrored = self.mirror(&platform, &place.chat_id, text).await;
         Ok(Dispatch { platform, chat_id: place.chat_id, receipt, note, mirrored })
@@ -73,10 +82,15 @@ impl Gateway {
             }
             Some(Target::Chat { platform, chat, thread }) => {
                 let named = self.by_name(&platform, &chat)?;
-                let (chat, thread) = named.map_or((chat, thread.clone()), |(chat, of_name)| (chat, thread.or(of_name)));
+                let (chat, thread) =
+                    named.map_or((chat, thread.clone()), |(chat, of_name)| (chat, thread.or(of_name)));
                 (Address::new(&platform, chat, thread), None)
             }
-            _ => return Err(format!("`{target}` is no place to send to; write platform, platform:ID or platform:#name")),
+            _ => {
+                return Err(format!(
+                    "`{target}` is no place to send to; write platform, platform:ID or platform:#name"
+                ));
+            }
         };
         self.know_better(&mut address).await;
         Ok((address, note))
@@ -85,6 +99,9 @@ impl Gateway {
     async fn wait_for(&self, id: hermes_types::OutboxId) -> Result<Receipt, ChannelError> {
         let began = self.clock.monotonic();
         loop {
+            let mut settled = std::pin::pin!(self.delivery.settled.notified());
+            // Before looking, so that nothing is missed between the look and the wait.
+            settled.as_mut().enable();
             match self.store.outbox_state(id).await {
                 Ok(Some(OutboxState::Sent(receipt))) => return Ok(receipt),
                 Ok(Some(OutboxState::Failed(reason))) => return Err(ChannelError::Refused(reason)),
@@ -95,7 +112,11 @@ impl Gateway {
                 // It stays in the queue and leaves when somebody takes it.
                 return Ok(Receipt { message_ids: Vec::new(), certainty: Certainty::AtLeastOnce });
             }
-            self.clock.sleep(LOOK_EVERY).await;
+            // Another process may be the one that sends.
+            tokio::select! {
+                () = settled => {}
+                () = self.clock.sleep(LOOK_EVERY) => {}
+            }
         }
     }
 

@@ -17,7 +17,9 @@ impl Gateway {
             Err(error) => return tracing::warn!(%error, "the directory of chats was not written"),
         };
         let mut platforms: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for origin in entries.into_iter().filter_map(|entry| entry.origin).filter(|origin| !origin.chat_id.is_empty()) {
+        for origin in
+            entries.into_iter().filter_map(|entry| entry.origin).filter(|origin| !origin.chat_id.is_empty())
+        {
             let listed = platforms.entry(origin.platform.clone()).or_default();
             let entry = describe(&origin);
             if !listed.iter().any(|known| known["id"] == entry["id"]) {
@@ -34,7 +36,11 @@ impl Gateway {
 }
 
 fn describe(origin: &Origin) -> Value {
-    let name = origin.chat_name.clone().or_else(|| origin.user_name.clone()).unwrap_or_else(|| origin.chat_id.clone());
+    let name = origin
+        .chat_name
+        .clone()
+        .or_else(|| origin.user_name.clone())
+        .unwrap_or_else(|| origin.chat_id.clone());
     let kind = origin.chat_type.clone().unwrap_or_else(|| "dm".to_owned());
     match &origin.thread_id {
         Some(thread) => {

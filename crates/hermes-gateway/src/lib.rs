@@ -6,8 +6,8 @@
 //! at all; a conversation in which nothing happens costs no memory.
 
 pub mod authorise;
-pub mod cron;
 mod courier;
+pub mod cron;
 mod deliver;
 mod desk;
 mod directory;

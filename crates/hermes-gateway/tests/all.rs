@@ -1,10 +1,12 @@
 //! The gateway from outside: messages in through a fake platform, answers out of it.
+#![expect(clippy::print_stdout, reason = "a long test says how it went")]
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {
     pub(crate) mod support;
 
     mod chat;
+    mod courier;
     mod cron;
     mod cron_year;
     mod delivery;

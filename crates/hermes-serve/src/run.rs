@@ -1,5 +1,7 @@
 //! A turn for a request: in which session, with which history, and ended when nobody waits for it any more.
 
+use std::fmt::Write as _;
+
 use hermes_agent::{Agent, Conversation, Error as AgentError, Said, TurnResult};
 use hermes_gateway::Wish;
 use hermes_types::{
@@ -51,7 +53,8 @@ pub(crate) fn derived_session(instructions: Option<&str>, first_words: &str) -> 
     digest.update(first_words.as_bytes());
     let mut hex = String::with_capacity(16);
     for byte in digest.finalize().iter().take(8) {
-        hex.push_str(&format!("{byte:02x}"));
+        // Writing to a `String` cannot fail.
+        let _ = write!(hex, "{byte:02x}");
     }
     SessionId::new(format!("api-{hex}"))
 }
@@ -140,20 +143,20 @@ async fn open(
         }
         Session::Matching(session) => {
             if let Some(occupied) = app.occupy(session.as_str()) {
-                match app.gateway.store.session(session).await? {
-                    None => {
+                match agent.take_up(session).await {
+                    Err(AgentError::NotFound(_)) => {
                         let conversation =
                             agent.begin_as(session.clone(), "api_server", SessionKind::Gateway);
                         return Ok((conversation, asked.history.clone(), occupied, false));
                     }
-                    Some(_) => {
-                        let taken = agent.take_up(session).await.map_err(cannot_run)?;
+                    Ok(taken)
                         if taken.cut_off.is_none()
-                            && tells_the_same(taken.conversation.messages(), &asked.history)
-                        {
-                            return Ok((taken.conversation, Vec::new(), occupied, false));
-                        }
+                            && tells_the_same(taken.conversation.messages(), &asked.history) =>
+                    {
+                        return Ok((taken.conversation, Vec::new(), occupied, false));
                     }
+                    Ok(_) | Err(AgentError::Busy { .. }) => {}
+                    Err(error) => return Err(cannot_run(error)),
                 }
             }
             // Another conversation that began the same way.

@@ -44,8 +44,9 @@ impl Store {
     /// Where a reply stands; nothing when there is none.
     pub fn outbox_state(&self, id: OutboxId) -> Pending<Option<OutboxState>> {
         self.read(move |scope| {
-            let mut statement =
-                scope.connection.prepare_cached("SELECT state, receipt, note FROM hx_outbox WHERE id = ?1")?;
+            let mut statement = scope
+                .connection
+                .prepare_cached("SELECT state, receipt, note FROM hx_outbox WHERE id = ?1")?;
             let mut rows = statement.query([id.0])?;
             let Some(row) = rows.next()? else { return Ok(None) };
             Ok(Some(match column::string(row, 0)?.as_str() {

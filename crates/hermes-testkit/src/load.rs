@@ -58,7 +58,6 @@ impl Load {
         let mut clients = tokio::task::JoinSet::new();
         for _ in 0..self.clients {
             let (load, next) = (self.clone(), next.clone());
-            #[expect(clippy::disallowed_methods, reason = "the clients of a load test are not the product's tasks")]
             clients.spawn(async move { client(&load, &next).await });
         }
         let mut loaded =
@@ -86,15 +85,12 @@ async fn client(load: &Load, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration
             return (times, firsts, failed);
         }
         let began = clock.monotonic();
-        match turn(load, number, &mut connection, &clock).await {
-            Some(first) => {
-                times.push(clock.monotonic().saturating_sub(began));
-                firsts.push(first.saturating_sub(began));
-            }
-            None => {
-                failed += 1;
-                connection = None;
-            }
+        if let Some(first) = turn(load, number, &mut connection, &clock).await {
+            times.push(clock.monotonic().saturating_sub(began));
+            firsts.push(first.saturating_sub(began));
+        } else {
+            failed += 1;
+            connection = None;
         }
     }
 }
@@ -106,16 +102,16 @@ async fn turn(
     connection: &mut Option<BufReader<TcpStream>>,
     clock: &RealClock,
 ) -> Option<Duration> {
-    let stream = match connection {
-        Some(stream) => stream,
-        None => {
-            let stream = TcpStream::connect(load.address).await.ok()?;
-            let _ = stream.set_nodelay(true);
-            connection.insert(BufReader::new(stream))
-        }
+    let stream = if let Some(stream) = connection {
+        stream
+    } else {
+        let stream = TcpStream::connect(load.address).await.ok()?;
+        let _ = stream.set_nodelay(true);
+        connection.insert(BufReader::new(stream))
     };
     let session = number % load.conversations.max(1);
-    let body = format!(r#"{{"messages":[{{"role":"user","content":"turn {number}"}}],"stream":{}}}"#, load.stream);
+    let body =
+        format!(r#"{{"messages":[{{"role":"user","content":"turn {number}"}}],"stream":{}}}"#, load.stream);
     let request = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nX-Hermes-Session-Id: load-{session}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

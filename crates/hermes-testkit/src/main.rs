@@ -89,7 +89,11 @@ fn main() -> ExitCode {
 fn put_load(load: &Load, clients: &[usize], pid: Option<u32>) -> Result<(), hermes_testkit::Error> {
     let io = |source| hermes_testkit::Error::Io { doing: "start a runtime".into(), source };
     let runtime = tokio::runtime::Runtime::new().map_err(io)?;
-    let memory = || pid.and_then(resident).map(|kb| format!("{}.{} MB", kb / 1024, kb % 1024 * 10 / 1024)).unwrap_or_default();
+    let memory = || {
+        pid.and_then(resident)
+            .map(|kb| format!("{}.{} MB", kb / 1024, kb % 1024 * 10 / 1024))
+            .unwrap_or_default()
+    };
     println!("before: {}", memory());
     println!("clients  turns/s      p50      p99  first p50  failed  memory");
     for count in clients {

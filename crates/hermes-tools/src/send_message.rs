@@ -31,11 +31,12 @@ impl SendMessage {
             return answer::done(&json!({"targets": self.courier.targets().await}));
         }
         let Some(target) = text(&call.arguments, "target") else { return missing("send_message", "target") };
-        let Some(message) = text(&call.arguments, "message") else { return missing("send_message", "message") };
+        let Some(message) = text(&call.arguments, "message") else {
+            return missing("send_message", "message");
+        };
         match self.courier.deliver(target, message).await {
             Ok(sent) => {
-                let mut result =
-                    json!({"success": true, "platform": sent.platform, "chat_id": sent.chat_id, "mirrored": sent.mirrored});
+                let mut result = json!({"success": true, "platform": sent.platform, "chat_id": sent.chat_id, "mirrored": sent.mirrored});
                 if let Some(id) = sent.receipt.message_ids.first() {
                     result["message_id"] = json!(id);
                 } else {
@@ -46,9 +47,7 @@ impl SendMessage {
                 }
                 answer::done(&result)
             }
-            Err(error) => {
-                answer::failed(&json!({"error": redact(&error.to_string(), Redaction::default())}))
-            }
+            Err(error) => answer::failed(&json!({"error": redact(&error.to_string(), Redaction::default())})),
         }
     }
 }

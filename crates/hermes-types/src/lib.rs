@@ -30,14 +30,15 @@ pub use envelope::{
 };
 pub use event::{Answer, Approval, Event, NoticeKind, Question};
 pub use id::{
-    CallId, HolderId, InboxId, JobRunId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId, random_hex,
+    CallId, HolderId, InboxId, JobRunId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId,
+    random_hex,
 };
 pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};
 pub use port::{
-    Abilities, Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Dispatch, Environment, ExternalMemory,
-    Finished, Frontend, Hooks, Intake, Job, JobEnd, LengthUnit, Model, Report, RunError, SideModel, Spawn,
-    Tool, ToolContext, Trace,
+    Abilities, Accepted, Channel, ChannelError, Command, Courier, DeltaSink, Dispatch, Environment,
+    ExternalMemory, Finished, Frontend, Hooks, Intake, Job, JobEnd, LengthUnit, Model, Report, RunError,
+    SideModel, Spawn, Tool, ToolContext, Trace,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw::{Fields, Raw};

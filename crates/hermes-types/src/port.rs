@@ -261,7 +261,8 @@ pub struct Trace {
 
 /// Sends to a chat by name, for the scheduler and the `send_message` tool.
 pub trait Courier: Send + Sync {
-    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Dispatch, ChannelError>>;
+    fn deliver<'a>(&'a self, target: &'a str, text: &'a str)
+    -> BoxFuture<'a, Result<Dispatch, ChannelError>>;
 
     /// Chats that can be named, in words.
     fn targets(&self) -> BoxFuture<'_, Vec<String>>;

@@ -14,5 +14,5 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N]> {
 
 /// A key of 64 hexadecimal digits.
 pub(crate) fn key() -> Result<String> {
-    Ok(bytes::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes::<32>()?.iter().fold(String::new(), |key, byte| key + &format!("{byte:02x}")))
 }

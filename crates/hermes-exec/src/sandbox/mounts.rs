@@ -133,17 +133,17 @@ impl Closed {
         let shelf = home.join("sandboxes");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf)?;
         let (file, folder) = (shelf.join(".closed-file"), shelf.join(".closed-folder"));
-        match std::fs::OpenOptions::new().write(true).create_new(true).mode(0).open(&file) {
+        match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(&file) {
             Ok(mut made) => made.write_all(HIDDEN)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        match std::fs::DirBuilder::new().mode(0).create(&folder) {
+        match std::fs::DirBuilder::new().mode(0o000).create(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         for path in [&file, &folder] {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0))?;
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000))?;
         }
         let odd = || io::Error::new(io::ErrorKind::InvalidInput, "the Hermes home has a zero in its name");
         Ok(Self { file: text(&file).ok_or_else(odd)?, folder: text(&folder).ok_or_else(odd)? })

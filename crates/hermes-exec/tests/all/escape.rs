@@ -342,5 +342,5 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     }
     let (_, report) = run("echo evil > .zshrc; mkdir -p .ssh; echo evil > .profile").await;
     assert!(!home.join(".zshrc").exists() && !home.join(".profile").exists(), "{report:?}");
-    assert!(report.restored.iter().any(|path| path.ends_with(".zshrc")), "{report:?}");
+    assert!(report.restored.iter().any(|path| path.contains("/.zshrc")), "{report:?}");
 }

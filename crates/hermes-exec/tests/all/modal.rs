@@ -33,7 +33,7 @@ struct State {
 }
 
 struct Gateway {
-    gateway: Arc<ModalGateway>,
+    service: Arc<ModalGateway>,
     state: Arc<Mutex<State>>,
     home: TempDir,
     address: String,
@@ -52,8 +52,8 @@ impl Gateway {
         .await;
         let clock = Arc::new(SystemClock::new());
         let client = Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
-        let gateway = ModalGateway::new(client, &address, Secret::new("token"), clock);
-        Self { gateway, state, home, address, _task: task }
+        let service = ModalGateway::new(client, &address, Secret::new("token"), clock);
+        Self { service, state, home, address, _task: task }
     }
 
     fn options(&self, keep: Keep) -> ModalOptions {
@@ -70,7 +70,7 @@ impl Gateway {
     }
 
     fn open(&self, keep: Keep) -> Arc<Modal> {
-        self.gateway.open(self.options(keep))
+        self.service.open(self.options(keep))
     }
 }
 
@@ -138,7 +138,7 @@ async fn execute(body: &Value, home: &std::path::Path, cancel: &Cancel) -> Value
     tokio::select! {
         () = cancel.cancelled() => json!({ "status": "cancelled", "output": "" }),
         () = tokio::time::sleep(limit) => json!({ "status": "timeout", "output": "" }),
-        (_, output) = async { tokio::join!(feed, child.wait_with_output()) } => {
+        ((), output) = async { tokio::join!(feed, child.wait_with_output()) } => {
             let output = output.unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
             json!({ "status": "completed", "output": text, "returncode": output.status.code() })
@@ -228,7 +228,7 @@ async fn credential_files_are_brought_and_kept_fresh() {
     let credentials = Credentials::new(home.path());
     credentials.add("google/token.json").unwrap();
     let options = Box::new(gateway.options(Keep::Ephemeral));
-    let elsewhere = Elsewhere { backend: Backend::Modal(Arc::clone(&gateway.gateway), options), credentials };
+    let elsewhere = Elsewhere { backend: Backend::Modal(Arc::clone(&gateway.service), options), credentials };
     assert_eq!(elsewhere.reachable(), Reachable::Nothing);
     let seat = elsewhere.open("task").seat();
     let show = "cat ~/.hermes/google/token.json; stat -c ' %a' ~/.hermes/google/token.json";

@@ -36,6 +36,8 @@ pub(crate) struct Delivery {
     store: Store,
     clock: Arc<dyn Clock>,
     lines: Arc<Mutex<HashMap<String, Line>>>,
+    /// Something was sent, or was not.
+    pub(crate) settled: Arc<Notify>,
 }
 
 struct Line {
@@ -46,7 +48,7 @@ struct Line {
 
 impl Delivery {
     pub(crate) fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, lines: Arc::default() }
+        Self { store, clock, lines: Arc::default(), settled: Arc::default() }
     }
 
     pub(crate) fn connect(&self, channel: Arc<dyn Channel>, tasks: &Tasks) {
@@ -142,6 +144,7 @@ impl Delivery {
         if let Err(error) = noted {
             tracing::error!(%error, "what became of a reply could not be written down");
         }
+        self.settled.notify_waiters();
     }
 
     async fn not_sent(&self, due: Due, error: ChannelError) -> Result<(), Error> {

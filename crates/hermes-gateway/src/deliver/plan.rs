@@ -33,7 +33,13 @@ pub(crate) fn plan(spoken: &Spoken<'_>) -> Vec<Reply> {
 }
 
 /// The same for something nobody asked for.
-pub(crate) fn plan_at(platform: &str, place: &Place, text: &str, abilities: Abilities, key: &str) -> Vec<Reply> {
+pub(crate) fn plan_at(
+    platform: &str,
+    place: &Place,
+    text: &str,
+    abilities: Abilities,
+    key: &str,
+) -> Vec<Reply> {
     let Found { text, files } = media::extract(text);
     let mut pieces = Vec::new();
     if !text.is_empty() {

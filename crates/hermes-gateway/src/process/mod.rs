@@ -1,12 +1,10 @@
 //! The files by which the gateway's process is known to others: its number, its state, and the lock that keeps a second
 //! one away.
 
-#[cfg(target_os = "linux")]
 mod notify;
 mod number;
 mod state;
 
-#[cfg(target_os = "linux")]
 pub use notify::notify_service;
 pub use number::{Claim, Taken, claim, running, signal_running};
 pub use state::{PlatformState, StateFile};

@@ -155,9 +155,8 @@ fn survive(seed: u64, kills: u64) {
                 break;
             }
             let mut line = String::new();
-            if running.lines.read_line(&mut line).unwrap_or(0) == 0 {
-                panic!("seed {seed}: the gateway fell silent; waiting for {:?}", platform.asked);
-            }
+            let read = running.lines.read_line(&mut line).unwrap_or(0);
+            assert_ne!(read, 0, "seed {seed}: the gateway fell silent; waiting for {:?}", platform.asked);
             let said: Value = serde_json::from_str(&line).unwrap();
             take(&mut platform, &said, &mut running.out);
             heard += 1;
@@ -294,7 +293,7 @@ struct WireChannel {
 }
 
 impl Channel for WireChannel {
-    fn platform(&self) -> &str {
+    fn platform(&self) -> &'static str {
         "fake"
     }
 

@@ -40,7 +40,7 @@ pub(crate) async fn create(
     let said = Said::of(&ran)?;
     let id = response_id();
     let status = if said.finish_reason == "stop" { "completed" } else { "incomplete" };
-    let object = object(&app, &request, &id, status, output(&ran, &said.text), ran.result.usage);
+    let object = object(&app, &request, &id, status, &output(&ran, &said.text), ran.result.usage);
     stored::keep(&app, &request, &object, &ran).await?;
     let mut response = Json(object).into_response();
     response.headers_mut().extend(session_header(&ran.session));
@@ -72,7 +72,7 @@ fn object(
     request: &ResponseRequest,
     id: &str,
     status: &str,
-    output: Vec<Value>,
+    output: &[Value],
     usage: Usage,
 ) -> Value {
     json!({

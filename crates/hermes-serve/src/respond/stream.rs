@@ -57,7 +57,7 @@ struct Writer {
 
 impl Writer {
     async fn write(&mut self, cancel: &hermes_types::Cancel) -> Result<(), Gone> {
-        let begun = self.snapshot("in_progress", Vec::new(), Usage::default());
+        let begun = self.snapshot("in_progress", &[], Usage::default());
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &begun).await {
             tracing::warn!(?error, "an answer that was begun could not be kept");
         }
@@ -158,7 +158,7 @@ impl Writer {
                     self.say(&said.text).await?;
                 }
                 self.close_message().await?;
-                let response = self.snapshot("completed", output(&ran, &said.text), ran.result.usage);
+                let response = self.snapshot("completed", &output(&ran, &said.text), ran.result.usage);
                 if let Err(error) = stored::keep(&self.app, &self.request, &response, &ran).await {
                     return self.fail(&error).await;
                 }
@@ -169,7 +169,7 @@ impl Writer {
     }
 
     async fn fail(&mut self, error: &ApiError) -> Result<(), Gone> {
-        let mut response = self.snapshot("failed", Vec::new(), Usage::default());
+        let mut response = self.snapshot("failed", &[], Usage::default());
         response["error"] = json!({"code": error.code, "message": error.message});
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
             tracing::warn!(?error, "an answer that failed could not be kept");
@@ -184,13 +184,13 @@ impl Writer {
         } else {
             vec![message_item(&self.item, "incomplete", &self.text)]
         };
-        let response = self.snapshot("incomplete", items, Usage::default());
+        let response = self.snapshot("incomplete", &items, Usage::default());
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
             tracing::warn!(?error, "an answer that was cut off could not be kept");
         }
     }
 
-    fn snapshot(&self, status: &str, items: Vec<Value>, usage: Usage) -> Value {
+    fn snapshot(&self, status: &str, items: &[Value], usage: Usage) -> Value {
         object(&self.app, &self.request, &self.id, status, items, usage)
     }
 

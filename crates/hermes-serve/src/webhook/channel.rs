@@ -96,7 +96,7 @@ impl WebhookChannel {
 }
 
 impl Channel for WebhookChannel {
-    fn platform(&self) -> &str {
+    fn platform(&self) -> &'static str {
         "webhook"
     }
 

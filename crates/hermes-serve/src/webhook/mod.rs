@@ -138,7 +138,7 @@ impl Webhooks {
             return Err(too_large());
         }
         tokio::select! {
-            read = Limited::new(body, limit).collect() => read.map(|read| read.to_bytes()).map_err(|_| too_large()),
+            read = Limited::new(body, limit).collect() => read.map(http_body_util::Collected::to_bytes).map_err(|_| too_large()),
             () = self.gateway.clock.sleep(SLOWEST_BODY) => {
                 Err(refused(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
             }

@@ -127,7 +127,7 @@ fn read_routes(value: Option<&Value>) -> BTreeMap<String, Route> {
         match serde_json::from_value::<Route>(value.clone()) {
             Ok(route) => _ = routes.insert(name.clone(), route),
             Err(error) => {
-                tracing::warn!(route = name, %error, "a webhook route cannot be read; it is left out")
+                tracing::warn!(route = name, %error, "a webhook route cannot be read; it is left out");
             }
         }
     }

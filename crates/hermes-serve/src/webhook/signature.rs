@@ -137,7 +137,10 @@ mod tests {
         let check = |pairs: &[(&'static str, &str)]| is_right(&headers(pairs), body, secret, now, false);
         assert!(check(&[("x-hub-signature-256", &format!("sha256={hex}"))]));
         assert!(!check(&[("x-hub-signature-256", &hex)]));
-        assert!(!check(&[("x-hub-signature-256", &format!("sha256={}0", &hex[..63]))]));
+        assert!(!check(&[(
+            "x-hub-signature-256",
+            &format!("sha256={}0", hex.chars().take(63).collect::<String>())
+        )]));
         assert!(check(&[("x-gitlab-token", "s3cret")]));
         assert!(!check(&[("x-gitlab-token", "s3cre")]));
         assert!(check(&[("x-webhook-signature", &hex)]));

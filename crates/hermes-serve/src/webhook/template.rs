@@ -12,15 +12,12 @@ pub(super) fn fill(template: &str, event: &str, payload: &Value) -> String {
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
         let name = after.split_once('}').map(|(name, _)| name).filter(|name| is_path(name));
-        match name.and_then(|name| Some((name, value_of(name, event, payload)?))) {
-            Some((name, value)) => {
-                text.push_str(&value);
-                rest = after.get(name.len() + 1..).unwrap_or_default();
-            }
-            None => {
-                text.push('{');
-                rest = after;
-            }
+        if let Some((name, value)) = name.and_then(|name| Some((name, value_of(name, event, payload)?))) {
+            text.push_str(&value);
+            rest = after.get(name.len() + 1..).unwrap_or_default();
+        } else {
+            text.push('{');
+            rest = after;
         }
     }
     text.push_str(rest);

@@ -1,5 +1,6 @@
 //! A server in a temporary home.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -137,13 +138,13 @@ impl Bench {
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         let has = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         if !has("authorization") {
-            text.push_str(&format!("Authorization: Bearer {KEY}\r\n"));
+            write!(text, "Authorization: Bearer {KEY}\r\n").unwrap();
         }
         if !has("content-length") && !has("transfer-encoding") {
-            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            write!(text, "Content-Length: {}\r\n", body.len()).unwrap();
         }
         for (name, value) in headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            write!(text, "{name}: {value}\r\n").unwrap();
         }
         text.push_str("\r\n");
         let mut stream = TcpStream::connect(self.address).await.unwrap();

@@ -1,5 +1,6 @@
 //! Webhooks in.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hermes_config::{Config, Env, Home};
@@ -54,7 +55,7 @@ impl Hooked {
             body.len()
         );
         for (name, value) in headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            write!(text, "{name}: {value}\r\n").unwrap();
         }
         text.push_str("\r\n");
         text.push_str(body);

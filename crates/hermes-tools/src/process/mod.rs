@@ -57,8 +57,12 @@ impl Process {
         let arguments = &call.arguments;
         let action = text(arguments, "action").unwrap_or_default();
         if action == "list" {
-            let listed: Vec<Value> =
-                self.processes.known_to(&call.task, &call.session).iter().map(|entry| self.listed(entry)).collect();
+            let listed: Vec<Value> = self
+                .processes
+                .known_to(&call.task, &call.session)
+                .iter()
+                .map(|entry| self.listed(entry))
+                .collect();
             return answer::done(&json!({ "processes": listed }));
         }
         if !ACTIONS.split(", ").any(|known| known == action) {

@@ -305,9 +305,8 @@ impl Processes {
 
     /// Those of a task, and those an earlier run left behind in the same conversation.
     pub(crate) fn known_to(&self, task: &TaskId, session: &SessionId) -> Vec<Entry> {
-        let known = |entry: &&Entry| {
-            entry.task == *task || entry.is_detached() && entry.session == session.as_str()
-        };
+        let known =
+            |entry: &&Entry| entry.task == *task || entry.is_detached() && entry.session == session.as_str();
         self.entries().iter().filter(known).cloned().collect()
     }
 

@@ -22,8 +22,8 @@ use std::time::Duration;
 use hermes_exec::{Background, Distant, FenceReport, Local, Look, Reachable, Screen, strip_ansi};
 use hermes_guard::{Assignments, PhoneNumbers, Places, Redaction, redact};
 use hermes_types::{
-    BoxFuture, Call, Clock, Command, Finished, Manner, Occasion, Outcome, OutcomeStatus, RunError, Secret, TaskId,
-    Tool, ToolContext, ToolSpec,
+    BoxFuture, Call, Clock, Command, Finished, Manner, Occasion, Outcome, OutcomeStatus, RunError, Secret,
+    TaskId, Tool, ToolContext, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -36,11 +36,11 @@ use crate::process::{Kind, Processes, Start};
 use approval::{Approvals, Decision};
 use asked::AskedFor;
 use fence::Side;
-use sudo::Sudo;
 use rooms::{Closed, Stay};
 pub use rooms::{RoomOptions, Tenancy};
 pub(crate) use shells::Place;
 pub use shells::Shells;
+use sudo::Sudo;
 
 /// What a command may need at most while somebody waits for it.
 const LONGEST_FOREGROUND: u64 = 600;
@@ -80,7 +80,17 @@ impl Terminal {
     ) -> Self {
         let spec =
             spec("terminal", include_str!("../texts/terminal.md"), include_str!("../texts/terminal.json"));
-        Self { spec, options, shells, processes, approvals, checkpoints: None, problem: None, sudo: Sudo::default(), clock }
+        Self {
+            spec,
+            options,
+            shells,
+            processes,
+            approvals,
+            checkpoints: None,
+            problem: None,
+            sudo: Sudo::default(),
+            clock,
+        }
     }
 
     /// Takes a snapshot of a folder before a command that may destroy something in it.
@@ -291,7 +301,10 @@ impl Terminal {
         if let Some(fields) = result.as_object_mut() {
             asked.note(fields);
             if asked.pty && matches!(place, Place::There(_)) {
-                fields.insert("pty_note".to_owned(), json!("there is no terminal elsewhere; it runs without one"));
+                fields.insert(
+                    "pty_note".to_owned(),
+                    json!("there is no terminal elsewhere; it runs without one"),
+                );
             }
         }
         answer::done(&result)

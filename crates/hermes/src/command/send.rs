@@ -23,11 +23,17 @@ impl Agents for NoAgents {
     }
 }
 
-pub(crate) fn run(target: Option<&str>, words: &[String], context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(
+    target: Option<&str>,
+    words: &[String],
+    context: &Context,
+    output: &Output,
+) -> Result<ExitCode> {
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let live = Live::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    let ports = Ports { agents: Arc::new(NoAgents), services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+    let ports =
+        Ports { agents: Arc::new(NoAgents), services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
     let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &Cancel::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let Some(target) = target else {
@@ -35,7 +41,9 @@ pub(crate) fn run(target: Option<&str>, words: &[String], context: &Context, out
         if targets.is_empty() {
             output.line("No chats are known yet. A chat is known once somebody has written in it.");
         }
-        targets.iter().for_each(|line| output.line(line));
+        for line in &targets {
+            output.line(line);
+        }
         return Ok(ExitCode::SUCCESS);
     };
     let text = message(words)?;
@@ -46,7 +54,10 @@ pub(crate) fn run(target: Option<&str>, words: &[String], context: &Context, out
     store.close().wait()?;
     match sent {
         Ok(sent) if sent.receipt.message_ids.is_empty() => {
-            output.line(&format!("Queued for {}:{}; it leaves when the platform takes it.", sent.platform, sent.chat_id));
+            output.line(&format!(
+                "Queued for {}:{}; it leaves when the platform takes it.",
+                sent.platform, sent.chat_id
+            ));
             Ok(ExitCode::SUCCESS)
         }
         Ok(sent) => {

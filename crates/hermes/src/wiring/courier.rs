@@ -17,10 +17,16 @@ impl LateCourier {
 }
 
 impl Courier for LateCourier {
-    fn deliver<'a>(&'a self, target: &'a str, text: &'a str) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
+    fn deliver<'a>(
+        &'a self,
+        target: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
         match self.0.get() {
             Some(gateway) => gateway.deliver(target, text),
-            None => Box::pin(std::future::ready(Err(ChannelError::Refused("the gateway is not running".to_owned())))),
+            None => Box::pin(std::future::ready(Err(ChannelError::Refused(
+                "the gateway is not running".to_owned(),
+            )))),
         }
     }
 

@@ -90,7 +90,7 @@ impl Hands {
             let host = LocalHost::new(local_options(shared, &settings, context), shared.clock.clone());
             let fence = host.sandbox_notice();
             let shells = Shells::new(host, folders.clone());
-            return (Self { shells, processes, folders, approvals, fence }, notices);
+            return (Self { processes, shells, folders, approvals, fence }, notices);
         }
         let (folder, clock) = (shared.folder, shared.clock.clone());
         let places = Places { settings: &settings, context, folder, clock: clock.clone() };
@@ -106,7 +106,7 @@ impl Hands {
             }
         };
         let fence = Some(places.notice());
-        (Self { shells, processes, folders, approvals, fence }, notices)
+        (Self { processes, shells, folders, approvals, fence }, notices)
     }
 
     /// Ends what was started; for a program that ends.

@@ -8,8 +8,8 @@ use hermes_config::settings::{CheckpointSettings, DelegationSettings, PlatformTo
 use hermes_schedule::{Jobs, Zone};
 use hermes_store::Store;
 use hermes_tools::{
-    Checkpoints, Clarify, CronJob, Delegate, FileGuard, FileOptions, Files, Folders, MemoryTool, Notice, Registry,
-    Secrets, Selection, SendMessage, SessionSearch, Todo,
+    Checkpoints, Clarify, CronJob, Delegate, FileGuard, FileOptions, Files, Folders, MemoryTool, Notice,
+    Registry, Secrets, Selection, SendMessage, SessionSearch, Todo,
 };
 use hermes_types::{Clock, Courier, SideModel};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -89,12 +89,11 @@ fn all(
         judge: wish.judge.clone(),
         clock: clock.clone(),
     };
-    let (hands, notices) = match wish.hands.clone() {
-        Some(hands) => (hands, None),
-        None => {
-            let (hands, notices) = Hands::open(&shared, context, config);
-            (hands, Some(notices))
-        }
+    let (hands, notices) = if let Some(hands) = wish.hands.clone() {
+        (hands, None)
+    } else {
+        let (hands, notices) = Hands::open(&shared, context, config);
+        (hands, Some(notices))
     };
     let files = Files::new(guard, file_options(context, config, &wish.user_home))
         .with_folders(shared.folders.clone())

@@ -10,6 +10,9 @@ use hermes_testkit::TempHome;
 /// Answers as a manager does that knows one service: it runs after `start`, not after `stop`.
 const SYSTEMCTL: &str = r#"
 case "$*" in
+    *" restart "*) [ ! -e $AT/refuse ] || { echo "no bus" >&2; exit 1; };;
+esac
+case "$*" in
     *" start "*|*" restart "*) touch $AT/active;;
     *" stop "*) rm -f $AT/active;;
     *" status "*) echo "● a native status";;
@@ -176,6 +179,20 @@ fn a_service_from_its_installation_to_its_end() {
     insta::assert_snapshot!(place.run(&["gateway", "start"]), @r"
     exit 1
     ! error: no user service is installed; `hermes gateway install` installs it
+    ");
+}
+
+#[test]
+fn a_restart_that_fails_says_why_and_runs_nothing_else() {
+    let place = Place::with_systemd();
+    place.run(&["gateway", "install"]);
+    fs::write(place.home.join("bin/refuse"), "").unwrap();
+    insta::assert_snapshot!(place.run(&["gateway", "restart"]), @r"
+    exit 1
+    ⚠ Linger is off: the service ends when you log out. To change that:
+      sudo loginctl enable-linger somebody
+      Then try again, or install the service for the machine: `sudo hermes gateway install --system`
+    ! error: `systemctl --user restart hermes-gateway-[HASH]` failed with 1: no bus
     ");
 }
 

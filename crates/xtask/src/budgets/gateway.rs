@@ -33,9 +33,12 @@ pub(crate) fn measure(binary: &Path) -> Result<Vec<Figure>> {
     if !testkit.exists() {
         bail!("{} is not built; run `cargo build --release -p hermes-testkit` first", testkit.display());
     }
-    let model = start(&testkit, Path::new("/"), &["serve", "--echo", "--quiet", "--port", &model_port.to_string()])?;
+    let model =
+        start(&testkit, Path::new("/"), &["serve", "--echo", "--quiet", "--port", &model_port.to_string()])?;
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-    let config = format!("model: {{provider: custom, base_url: \"http://127.0.0.1:{model_port}/v1\", default: test-model}}\n");
+    let config = format!(
+        "model: {{provider: custom, base_url: \"http://127.0.0.1:{model_port}/v1\", default: test-model}}\n"
+    );
     let env = format!("API_SERVER_KEY={KEY}\nAPI_SERVER_PORT={}\n", address.port());
     let home = TempHome::builder().config_yaml(&config).env_file(&env).build().context("no home")?;
     let began = Instant::now();
@@ -50,8 +53,7 @@ pub(crate) fn measure(binary: &Path) -> Result<Vec<Figure>> {
     let idle = memory(gateway.0.id())?;
     let runtime = tokio::runtime::Runtime::new()?;
     let load = |clients: usize, turns: usize| -> Loaded {
-        let load =
-            Load { address, key: KEY.to_owned(), clients, turns, conversations: 1000, stream: false };
+        let load = Load { address, key: KEY.to_owned(), clients, turns, conversations: 1000, stream: false };
         runtime.block_on(load.run())
     };
     let first = load(1, 1);

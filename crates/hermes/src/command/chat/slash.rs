@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::lines::Talk;
 use super::opening::{self, Opened};
-use crate::{cli, command};
 use crate::context::local_time;
+use crate::{cli, command};
 
 /// What comes after a command.
 pub(crate) enum After {
@@ -76,7 +76,7 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         "resume" => resume(talk, rest).await?,
         "personality" => put_on(talk, rest),
         "reasoning" => reasoning(talk, rest),
-        "model" => model(talk, rest)?,
+        "model" => model(talk, rest),
         "yolo" => {
             let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
             talk.wired.hands.approvals.set_yolo(yolo);
@@ -183,11 +183,12 @@ fn save(talk: &Talk<'_>) -> Result<()> {
 }
 
 /// Shows the model, or chooses another; it answers from the next conversation on.
-fn model(talk: &Talk<'_>, rest: &str) -> Result<()> {
+fn model(talk: &Talk<'_>, rest: &str) {
     let wanted = (!rest.is_empty()).then(|| rest.to_owned());
     let (context, config) = (talk.context.clone(), talk.wired.config.clone());
     // On a thread of its own: it may wait for the network.
-    let answered = std::thread::spawn(move || command::model::answer(wanted.as_deref(), &context, config)).join();
+    let answered =
+        std::thread::spawn(move || command::model::answer(wanted.as_deref(), &context, config)).join();
     match answered {
         Ok(Ok(lines)) => lines.iter().for_each(|line| talk.output.line(line)),
         Ok(Err(error)) => talk.output.line(&format!("{error:#}")),
@@ -196,7 +197,6 @@ fn model(talk: &Talk<'_>, rest: &str) -> Result<()> {
     if !rest.is_empty() {
         talk.output.line("It answers when Hermes is started anew.");
     }
-    Ok(())
 }
 
 async fn undo(talk: &mut Talk<'_>) -> Result<Option<String>> {

@@ -69,12 +69,14 @@ pub(crate) fn in_chat(line: &str, context: &Context, output: &Output) -> Result<
     }
     match Line::try_parse_from(std::iter::once("/cron".to_owned()).chain(words)) {
         Ok(Line { command: Some(CronCommand::Tick) }) => {
-            output.line("Use `hermes cron tick` in a shell for that.")
+            output.line("Use `hermes cron tick` in a shell for that.");
         }
         Ok(Line { command }) => {
             desk.perform(command.unwrap_or_default(), Surface::Chat)?;
         }
-        Err(error) => output.line(error.to_string().trim_end()),
+        Err(error) => {
+            output.line(error.to_string().trim_end());
+        }
     }
     Ok(())
 }

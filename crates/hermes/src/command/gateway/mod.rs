@@ -27,6 +27,6 @@ pub(crate) fn run(command: Option<GatewayCommand>, context: &Context, output: &O
         GatewayCommand::Restart { system } => service::restart(system.into(), context, output),
         GatewayCommand::Status { deep, system } => status::show(deep, system.into(), context, output),
         GatewayCommand::Stop { system } => service::stop(system.into(), context, output),
-        GatewayCommand::Drain => status::drain(context, output),
+        GatewayCommand::Drain => Ok(status::drain(context, output)),
     }
 }

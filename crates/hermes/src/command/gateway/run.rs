@@ -46,10 +46,7 @@ pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Outp
     output.outlive_reader();
     let config = Config::load(&context.home, &context.env);
     start_log(context, &config, verbose);
-    let claim = match claim(replace, context, output)? {
-        Some(claim) => claim,
-        None => return Ok(ExitCode::FAILURE),
-    };
+    let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
         .enable_all()
@@ -179,9 +176,10 @@ async fn start(
     if let Some(notices) = wired.notices.take() {
         drop(beside.spawn("notices of processes", pass_on(gateway.clone(), notices)));
     }
-    let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     gateway.recover().await?;
+    // Last: who finds it healthy finds everything there.
+    let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     hermes_gateway::cron::start(&gateway);
     let platforms = gateway.platforms();
     gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));

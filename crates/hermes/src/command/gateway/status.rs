@@ -64,7 +64,9 @@ fn health(home: &Home, output: &Output) {
     }
     if !lines.is_empty() {
         output.line("\nRecent gateway health:");
-        lines.iter().for_each(|line| output.line(line));
+        for line in &lines {
+            output.line(line);
+        }
     }
 }
 
@@ -94,11 +96,11 @@ fn depth(depth: QueueDepth, now: Timestamp) -> String {
 }
 
 /// Lets what is being done come to its end, takes nothing new, then stops.
-pub(crate) fn drain(context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn drain(context: &Context, output: &Output) -> ExitCode {
     let Some(pid) = process::signal_running(&context.home, Signal::USR1) else {
         output.line("✗ Gateway is not running");
-        return Ok(ExitCode::FAILURE);
+        return ExitCode::FAILURE;
     };
     output.line(&format!("The gateway (PID {pid}) takes no new turns and ends when the running ones have."));
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }

@@ -7,8 +7,6 @@ use std::path::{Component, Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 const LONGEST_PROFILE: usize = 64;
-/// Bytes of the digest that tell homes apart.
-const TELLING_BYTES: usize = 4;
 
 /// The names under which service managers know the gateway of one home.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +51,10 @@ fn profile(home: &Path, usual: &Path) -> Option<String> {
     fits.then(|| name.to_owned())
 }
 
+/// Eight digits that tell homes apart.
 fn telling_digits(home: &Path) -> String {
     let digest = Sha256::digest(home.to_string_lossy().as_bytes());
-    digest.iter().take(TELLING_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    digest.first_chunk().map(|bytes| format!("{:08x}", u32::from_be_bytes(*bytes))).unwrap_or_default()
 }
 
 /// Absolute, without links, `.`, `..` and a slash at the end. What does not exist yet is taken as it is written.

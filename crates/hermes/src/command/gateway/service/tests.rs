@@ -176,6 +176,25 @@ fn an_outdated_definition_is_brought_up_to_date_before_it_is_used() {
 }
 
 #[test]
+fn of_two_services_the_users_is_meant_unless_the_machines_is_asked_for() {
+    let other = Other::new();
+    let env = other.env(&[("SUDO_USER", "agent")]);
+    let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
+    let output = Output::new();
+    for scope in [Scope::User, Scope::System] {
+        Systemd::to_install(&machine, &env, &output, scope, None).install(Force::No).unwrap();
+    }
+    for (scope, line) in [
+        (Scope::User, "systemctl --user stop hermes-gateway"),
+        (Scope::System, "systemctl stop hermes-gateway"),
+    ] {
+        other.asked();
+        Systemd::installed(&machine, &env, &output, scope).stop().unwrap();
+        assert_eq!(other.asked(), [line]);
+    }
+}
+
+#[test]
 fn a_service_that_cannot_be_enabled_is_not_left_behind() {
     let other = Other::new();
     let env = other.env(&[("USER", "root")]);

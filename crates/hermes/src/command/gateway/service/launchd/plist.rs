@@ -14,8 +14,7 @@ pub(crate) struct Agent<'a> {
 impl Agent<'_> {
     pub(crate) fn text(&self) -> String {
         let home = self.home.to_string_lossy();
-        let command = [&*self.binary.to_string_lossy(), "gateway", "run", "--replace"];
-        let words: String = command.iter().map(|word| format!("        {}\n", string(word))).collect();
+        let binary = string(&self.binary.to_string_lossy());
         format!(
             r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
@@ -25,7 +24,11 @@ impl Agent<'_> {
     {label}
     <key>ProgramArguments</key>
     <array>
-{words}    </array>
+        {binary}
+        <string>gateway</string>
+        <string>run</string>
+        <string>--replace</string>
+    </array>
     <key>WorkingDirectory</key>
     {home}
     <key>EnvironmentVariables</key>

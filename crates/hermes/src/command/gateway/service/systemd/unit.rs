@@ -37,6 +37,9 @@ pub(crate) struct Unit<'a> {
 impl Unit<'_> {
     pub(crate) fn text(&self) -> Result<String> {
         let (binary, home) = (plain(self.binary)?, plain(self.home)?);
+        if binary.contains(['"', '\'', '\\']) {
+            bail!("systemd starts no program with quotes or backslashes in its path: {binary}");
+        }
         let mut lines = vec![
             "[Unit]".to_owned(),
             "Description=Hermes Agent Gateway - Messaging Platform Integration".to_owned(),
@@ -212,14 +215,16 @@ mod tests {
 
     #[test]
     fn odd_names_are_written_so_that_systemd_reads_them_back() {
-        let text = unit("/opt/my \"own\" 100%/hermes", "/home/u/a b%h\\c", None).text().unwrap();
+        let text = unit("/opt/my own 100%/hermes", "/home/u/a \"b\"%h\\c", None).text().unwrap();
         let telling =
             |name: &str| text.lines().filter(|line| line.contains(name)).collect::<Vec<_>>().join("\n");
-        assert_eq!(telling("ExecStart"), r#"ExecStart="/opt/my \"own\" 100%%/hermes" gateway run --replace"#);
-        assert_eq!(telling("WorkingDirectory"), r"WorkingDirectory=/home/u/a b%%h\c");
-        assert_eq!(telling("HERMES_HOME"), r#"Environment="HERMES_HOME=/home/u/a b%%h\\c""#);
+        assert_eq!(telling("ExecStart"), r#"ExecStart="/opt/my own 100%%/hermes" gateway run --replace"#);
+        assert_eq!(telling("WorkingDirectory"), r#"WorkingDirectory=/home/u/a "b"%%h\c"#);
+        assert_eq!(telling("HERMES_HOME"), r#"Environment="HERMES_HOME=/home/u/a \"b\"%%h\\c""#);
         let broken = unit("/opt/hermes", "/home/u/a\nExecStartPre=/bin/evil", None).text();
         assert!(broken.unwrap_err().to_string().contains("cannot hold"));
+        let quoted = unit("/opt/my \"own\"/hermes", "/home/u", None).text();
+        assert!(quoted.unwrap_err().to_string().contains("quotes"));
     }
 
     #[test]

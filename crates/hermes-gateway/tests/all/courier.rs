@@ -1,0 +1,49 @@
+//! Sending to a chat by name.
+
+use hermes_types::{ChannelError, Courier as _, Role};
+
+use super::support::{Bench, Plan, TestModel};
+
+#[tokio::test]
+async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
+    let mut plan = Plan::new(TestModel::echo());
+    plan.env = &[("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "chat-home")];
+    let bench = plan.start().await;
+    bench.channel.write("ann", "hello");
+    bench.channel.until_said("ann", "you said: hello").await;
+    bench.until_quiet().await;
+    let sent = bench.gateway.deliver("fake:chat-ann", "dinner is ready").await.unwrap();
+    assert_eq!((sent.platform.as_str(), sent.chat_id.as_str(), sent.mirrored), ("fake", "chat-ann", true));
+    assert_eq!(sent.receipt.message_ids.len(), 1);
+    assert_eq!(bench.channel.texts("ann"), ["you said: hello", "dinner is ready"]);
+    let session = bench.store.bindings().await.unwrap()[0].session.clone();
+    let rows = bench.store.transcript(&session).await.unwrap();
+    let last = &rows.last().unwrap().message;
+    assert_eq!(
+        (last.role, last.content.text().into_owned()),
+        (Role::Assistant, "[Delivered from hermes] dinner is ready".into())
+    );
+    let home = bench.gateway.deliver("fake", "unasked").await.unwrap();
+    assert_eq!(home.note.as_deref(), Some("Sent to fake home channel (chat_id: chat-home)"));
+    bench.gateway.tidy().await;
+    let targets = bench.gateway.targets().await;
+    assert_eq!(targets, ["fake:chat-ann (ann's name, dm)"]);
+    let named = bench.gateway.deliver("fake:#ann's name", "by name").await.unwrap();
+    assert_eq!(named.chat_id, "chat-ann");
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_is_said() {
+    let bench = Bench::with(TestModel::echo()).await;
+    for (target, words) in
+        [("fake", "no home channel"), ("local", "no place to send to"), ("fake:#nobody", "nobody")]
+    {
+        let refused = bench.gateway.deliver(target, "x").await;
+        assert!(
+            matches!(&refused, Err(ChannelError::Refused(why)) if why.contains(words)),
+            "{target}: {refused:?}"
+        );
+    }
+    bench.channel.fail_next(hermes_testkit::SendFault::Refuse);
+    assert!(bench.gateway.deliver("fake:1", "x").await.is_err());
+}
