@@ -6,6 +6,7 @@ mod context;
 mod present;
 mod question;
 mod run;
+mod settle;
 
 pub(crate) use run::close_left;
 

@@ -12,7 +12,7 @@ use hermes_task::Task;
 use hermes_text::{head, length, single_line, split};
 use hermes_types::{
     Abilities, Answer, BoxFuture, Cancel, Channel, Clock, Delta, Envelope, Event, Frontend, NoticeKind,
-    Place, Question,
+    Place, Question, SessionId,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -37,7 +37,7 @@ pub(super) struct Presenter {
 }
 
 impl Presenter {
-    pub(super) fn start(gateway: &Gateway, key: &str, envelope: &Envelope) -> Self {
+    pub(super) fn start(gateway: &Gateway, key: &str, envelope: &Envelope, session: &SessionId) -> Self {
         let (events, received) = unbounded_channel();
         let settings = gateway.live.now();
         let streams = settings.streaming.enabled && settings.streaming.transport != "off";
@@ -61,6 +61,7 @@ impl Presenter {
             gateway: gateway.clone(),
             key: key.to_owned(),
             envelope: envelope.clone(),
+            session: session.clone(),
             events,
         };
         Self { frontend, screen, cancel }
@@ -83,11 +84,24 @@ struct ChatFrontend {
     gateway: Gateway,
     key: String,
     envelope: Envelope,
+    session: SessionId,
     events: UnboundedSender<Event>,
 }
 
 impl Frontend for ChatFrontend {
     fn show(&self, event: Event) {
+        if let Event::Step { iteration, previous_tools } = &event {
+            self.gateway.ports.watchers.emit(
+                "agent:step",
+                serde_json::json!({
+                    "platform": self.envelope.platform,
+                    "user_id": self.envelope.sender.user_id,
+                    "session_id": self.session.as_str(),
+                    "iteration": iteration,
+                    "tool_names": previous_tools,
+                }),
+            );
+        }
         // A screen that is gone has nothing to show.
         let _ = self.events.send(event);
     }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnResult};
-use hermes_store::{Closing, EndReason, Error as StoreError, Settled, Waiting};
+use hermes_store::{Closing, EndReason, Error as StoreError, Waiting};
+use hermes_text::head;
 use hermes_types::{
-    Cancel, Content, Envelope, ModelError, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
+    Cancel, Content, Envelope, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
 };
 
 use super::context::context_prompt;
-use super::present::{Presenter, Shown};
-use crate::deliver;
-use crate::desk::Stop;
+use super::present::Presenter;
+use super::settle::words_of;
 use crate::gateway::Gateway;
 use crate::intake::answer_to;
 use crate::ports::Wish;
@@ -19,6 +19,10 @@ use crate::session::{Entry, ResetReason, expired};
 
 /// How long a turn that was told to stop may take before it is left alone.
 const GRACE: Duration = Duration::from_secs(5);
+/// The most of a message or an answer hooks are told.
+const LONGEST_TOLD: usize = 500;
+/// Platforms nothing is sent to unasked.
+const WITHOUT_HOME: [&str; 4] = ["webhook", "api_server", "homeassistant", "email"];
 /// How long to wait for a conversation somebody else is in.
 const WHILE_TAKEN: Duration = Duration::from_secs(2);
 
@@ -104,17 +108,55 @@ impl Gateway {
             return Ok(());
         }
         let mut opened = self.open(&agent, key, envelope).await?;
+        if opened.fresh {
+            self.tell_about_home(key, envelope).await;
+        }
         let cancel = Cancel::new();
-        let presenter = Presenter::start(self, key, envelope);
+        let presenter = Presenter::start(self, key, envelope, opened.conversation.session());
         self.desk.begin(key, cancel.clone());
+        let about = self.about_turn(envelope, opened.conversation.session());
+        self.ports.watchers.emit("agent:start", about.clone());
         let ran = self.run(&agent, &mut opened, rows, words, &presenter, &cancel).await;
         let stopped = self.desk.end(key);
         let shown = presenter.finish().await;
         let result = ran?;
         self.after_turn(&agent, opened, &result).await?;
         let reply = words_of(&result, stopped);
+        self.tell_ended(about, reply.as_deref());
         self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
         Ok(())
+    }
+
+    /// What hooks are told about a turn.
+    fn about_turn(&self, envelope: &Envelope, session: &SessionId) -> serde_json::Value {
+        serde_json::json!({
+            "platform": envelope.platform,
+            "user_id": envelope.sender.user_id,
+            "chat_id": envelope.place.chat_id,
+            "thread_id": envelope.place.thread_id,
+            "chat_type": envelope.place.kind.as_str(),
+            "session_id": session.as_str(),
+            "message": head(&envelope.text(), LONGEST_TOLD),
+        })
+    }
+
+    fn tell_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {
+        about["response"] = serde_json::json!(head(reply.unwrap_or_default(), LONGEST_TOLD));
+        self.ports.watchers.emit("agent:end", about);
+    }
+
+    /// A chat that begins where nothing unasked could be sent to yet is told how that is changed, once.
+    async fn tell_about_home(&self, key: &str, envelope: &Envelope) {
+        let platform = envelope.platform.as_str();
+        if WITHOUT_HOME.contains(&platform) || self.live.now().home_channel(platform).is_some() {
+            return;
+        }
+        let text = format!(
+            "📬 No home channel is set for {platform}. /sethome makes this chat the place for what comes unasked, such as \
+             scheduled jobs."
+        );
+        let key_of_notice = format!("home:{platform}:{}", envelope.place.chat_id);
+        self.say(key, answer_to(envelope, text, key_of_notice)).await;
     }
 
     /// The turn itself. One that does not stop when told to is left where it is.
@@ -324,68 +366,6 @@ impl Gateway {
         }));
     }
 
-    async fn settle_turn(
-        &self,
-        key: &str,
-        rows: &[Waiting],
-        envelope: &Envelope,
-        turn: &TurnId,
-        text: Option<String>,
-        shown: Option<Shown>,
-    ) -> Result<(), StoreError> {
-        let replies = match text {
-            Some(text) => deliver::plan(&deliver::Spoken {
-                text: &text,
-                envelope,
-                abilities: self.delivery.abilities(&envelope.platform),
-                drafts: shown.map(|shown| shown.drafts).unwrap_or_default(),
-                key: &format!("turn:{turn}"),
-            }),
-            None => Vec::new(),
-        };
-        self.settle_with(key, rows, envelope, Closing::Done, replies).await
-    }
-
-    async fn settle_all(
-        &self,
-        key: &str,
-        rows: &[Waiting],
-        envelope: &Envelope,
-        closing: Closing,
-        texts: Vec<String>,
-    ) {
-        let id = rows.last().map_or(0, |row| row.id.0);
-        let replies = texts
-            .into_iter()
-            .enumerate()
-            .map(|(at, text)| answer_to(envelope, text, format!("told:{id}:{at}")))
-            .collect();
-        if let Err(error) = self.settle_with(key, rows, envelope, closing, replies).await {
-            tracing::error!(%error, key, "an answer could not be written down; it will be made again");
-        }
-    }
-
-    async fn settle_with(
-        &self,
-        key: &str,
-        rows: &[Waiting],
-        envelope: &Envelope,
-        closing: Closing,
-        replies: Vec<Reply>,
-    ) -> Result<(), StoreError> {
-        let settled = Settled {
-            inbox: rows.iter().map(|row| row.id).collect(),
-            closing,
-            note: None,
-            conversation: key.to_owned(),
-            replies,
-            at: self.clock.now(),
-        };
-        self.store.settle(settled).await?;
-        self.delivery.wake(&envelope.platform);
-        Ok(())
-    }
-
     /// Queues something to be said.
     pub(crate) async fn say(&self, key: &str, reply: Reply) {
         let platform = reply.platform.clone();
@@ -415,23 +395,6 @@ fn begin(agent: &Agent, session: SessionId, envelope: &Envelope, task: TaskId) -
         .with_user(envelope.sender.user_id.clone())
 }
 
-/// What is said at the end of a turn; nothing after one that was stopped.
-fn words_of(result: &TurnResult, stopped: Option<Stop>) -> Option<String> {
-    if stopped.is_some() && result.interrupted() {
-        return None;
-    }
-    if let Some(failure) = result.failure.as_ref().filter(|_| !result.interrupted()) {
-        let text = result.response.clone().unwrap_or_default();
-        let words = failure_words(failure, result.error.as_deref());
-        return Some(if text.is_empty() { words } else { format!("{text}\n\n{words}") });
-    }
-    match (&result.response, &result.error) {
-        (Some(text), _) if !text.trim().is_empty() => Some(text.clone()),
-        (_, Some(error)) => Some(format!("Sorry, I encountered an error: {error}")),
-        _ => Some("(No response generated)".to_owned()),
-    }
-}
-
 const PARKED: &str = "I was cut off twice while working on your message, so I have stopped trying. What was done until then is \
                       kept; tell me how to go on.";
 
@@ -454,30 +417,4 @@ pub(crate) async fn close_left(agent: &Agent, session: &SessionId) -> Result<(),
         agent.store.close_turn(&turn.id, TurnState::Interrupted, note, agent.clock.now()).await?;
     }
     agent.store.release_lease(session.as_str(), &agent.holder).await
-}
-
-/// What a person can do about a failure of the model.
-fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
-    let detail: String = error.unwrap_or_default().chars().take(300).collect();
-    match failure {
-        ModelError::TooLarge | ModelError::Compress { .. } => {
-            "⚠️ Session too large for the model's context window. /compact shortens it, /reset begins anew."
-                .to_owned()
-        }
-        ModelError::Configure(_) => format!("⚠️ Provider authentication failed: {detail}"),
-        ModelError::Budget(_) => format!("⚠️ {detail}"),
-        ModelError::GiveUp { status, .. } => {
-            let hint = match status {
-                Some(401 | 403) => "Check the provider's key.",
-                Some(429) => "The provider's rate limit is reached; try again in a while.",
-                Some(529 | 503) => "The provider is overloaded; try again in a while.",
-                Some(400) => "The provider rejected the request.",
-                _ => "Try again in a while.",
-            };
-            format!("Sorry, I encountered an error.\n{detail}\n\n{hint} /reset begins anew.")
-        }
-        ModelError::Cancelled | ModelError::DeadlinePassed(_) => {
-            format!("Sorry, I encountered an error.\n{detail}\n\nTry again, or /reset to begin anew.")
-        }
-    }
 }

@@ -302,3 +302,35 @@ async fn conversations_that_rest_cost_no_slot() {
     bench.until_quiet().await;
     assert_eq!(bench.gateway.active(), 0);
 }
+
+#[tokio::test]
+async fn a_first_chat_is_told_about_home_once_and_watchers_about_each_step() {
+    let mut plan = Plan::new(TestModel::echo());
+    plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
+    let bench = plan.start().await;
+    bench.channel.write("ann", "hello");
+    bench.channel.until_said("ann", "📬 No home channel is set for fake. /sethome").await;
+    bench.channel.until_said("ann", "you said: hello").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "/new");
+    bench.channel.until_said("ann", "✨").await;
+    bench.channel.write("ann", "again");
+    bench.channel.until_said("ann", "you said: again").await;
+    bench.until_quiet().await;
+    let texts = bench.channel.texts("ann");
+    assert_eq!(texts.iter().filter(|text| text.starts_with('📬')).count(), 1, "{texts:?}");
+    let events = bench.events.0.lock().unwrap().clone();
+    let expected = [
+        "session:start",
+        "agent:start",
+        "agent:step",
+        "agent:end",
+        "command:new",
+        "session:end",
+        "session:reset",
+        "agent:start",
+        "agent:step",
+        "agent:end",
+    ];
+    assert_eq!(events, expected);
+}

@@ -2,7 +2,7 @@
 
 use hermes_types::{ChannelError, Courier as _, Role};
 
-use super::support::{Bench, Plan, TestModel};
+use super::support::{Plan, TestModel};
 
 #[tokio::test]
 async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
@@ -34,7 +34,9 @@ async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
 
 #[tokio::test]
 async fn what_cannot_be_reached_is_said() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let mut plan = Plan::new(TestModel::echo());
+    plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
+    let bench = plan.start().await;
     for (target, words) in
         [("fake", "no home channel"), ("local", "no place to send to"), ("fake:#nobody", "nobody")]
     {

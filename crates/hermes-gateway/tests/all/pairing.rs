@@ -15,7 +15,7 @@ fn code_in(text: &str) -> String {
 #[tokio::test]
 async fn a_stranger_gets_a_code_and_is_known_once_it_is_approved() {
     let mut plan = Plan::new(TestModel::echo());
-    plan.env = &[];
+    plan.env = &[("FAKE_HOME_CHANNEL", "home")];
     let bench = plan.start().await;
     bench.channel.write("eve", "hello");
     let text = bench.channel.until_said("eve", "pairing code").await;
@@ -33,7 +33,7 @@ async fn a_stranger_gets_a_code_and_is_known_once_it_is_approved() {
 #[tokio::test]
 async fn strangers_in_groups_and_those_to_be_ignored_get_silence() {
     let mut plan = Plan::new(TestModel::echo());
-    plan.env = &[("FAKE_ALLOWED_USERS", "ann")];
+    plan.env = &[("FAKE_ALLOWED_USERS", "ann"), ("FAKE_HOME_CHANNEL", "home")];
     let bench = plan.start().await;
     let mut envelope = bench.channel.envelope("eve", "hello");
     envelope.place = Place::new(ChatKind::Group, "g");
@@ -44,7 +44,7 @@ async fn strangers_in_groups_and_those_to_be_ignored_get_silence() {
     assert_eq!(bench.channel.posted().len(), 1);
 
     let mut plan = Plan::new(TestModel::echo());
-    plan.env = &[];
+    plan.env = &[("FAKE_HOME_CHANNEL", "home")];
     plan.config = "unauthorized_dm_behavior: ignore\n";
     let bench = plan.start().await;
     bench.channel.write("eve", "hello");

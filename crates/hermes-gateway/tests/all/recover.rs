@@ -121,3 +121,20 @@ async fn the_list_of_chats_of_another_program_is_taken_over_and_kept() {
     assert_eq!(entry["input_tokens"], 10);
     assert_eq!(entry["origin"]["chat_id"], "chat-ann");
 }
+
+/// A power cut, as far as a test can make one: what is in the files at the moment of the acknowledgement is all there is.
+#[tokio::test]
+async fn what_was_acknowledged_is_in_the_files_at_that_moment() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let elsewhere = Arc::new(tempfile::tempdir().unwrap());
+    bench.channel.write("ann", "do not lose me");
+    bench.channel.until_acknowledged(1).await;
+    for name in ["state.db", "state.db-wal"] {
+        let from = bench.folder.path().join(name);
+        if from.exists() {
+            std::fs::copy(from, elsewhere.path().join(name)).unwrap();
+        }
+    }
+    let copy = later(TestModel::echo(), 2).start_in(elsewhere).await;
+    copy.channel.until_said("ann", "you said: do not lose me").await;
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hermes_agent::{Agent, PromptSource};
 use hermes_config::{Env, Home};
-use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish};
+use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Watchers, Wish};
 use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, Plain, Risky, TestClock};
@@ -34,7 +34,18 @@ impl Agents for Maker {
     }
 }
 
+/// Keeps the names of what watchers are told.
+#[derive(Default)]
+pub(crate) struct Recorder(pub(crate) Mutex<Vec<String>>);
+
+impl Watchers for Recorder {
+    fn emit(&self, event: &str, _: serde_json::Value) {
+        self.0.lock().unwrap().push(event.to_owned());
+    }
+}
+
 pub(crate) struct Bench {
+    pub(crate) events: Arc<Recorder>,
     pub(crate) gateway: Gateway,
     pub(crate) channel: FakeChannel,
     pub(crate) model: Arc<TestModel>,
@@ -59,7 +70,7 @@ impl Plan {
         Self {
             model,
             config: "",
-            env: &[("FAKE_ALLOW_ALL_USERS", "1")],
+            env: &[("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "home")],
             channel: FakeChannel::new("fake"),
             clock: TestClock::new(),
         }
@@ -87,7 +98,8 @@ impl Plan {
             clock: clock.clone(),
             folder: folder.path().to_owned(),
         });
-        let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+        let events = Arc::new(Recorder::default());
+        let ports = Ports { agents, services: Arc::new(NoServices), watchers: events.clone() };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
         gateway.connect(Arc::new(self.channel.clone()));
@@ -97,6 +109,7 @@ impl Plan {
         }));
         gateway.recover().await.unwrap();
         Bench {
+            events,
             gateway,
             channel: self.channel,
             model: self.model,
@@ -150,7 +163,7 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
     std::fs::create_dir_all(home.join("sessions")).unwrap();
     let store = Store::open(&home.join("state.db")).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let env = Env::from_pairs([("FAKE_ALLOW_ALL_USERS", "1")]);
+    let env = Env::from_pairs([("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "home")]);
     let live = Live::new(Home::at(home), env, home.join("project"));
     let agents = Arc::new(Maker {
         model,

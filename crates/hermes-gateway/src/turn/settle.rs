@@ -1,0 +1,118 @@
+//! What is said at the end of a turn, and the step that closes its messages.
+
+use hermes_agent::TurnResult;
+use hermes_store::{Closing, Error as StoreError, Settled, Waiting};
+use hermes_types::{Envelope, ModelError, Reply, TurnId};
+
+use super::present::Shown;
+use crate::deliver;
+use crate::desk::Stop;
+use crate::gateway::Gateway;
+use crate::intake::answer_to;
+
+impl Gateway {
+    pub(super) async fn settle_turn(
+        &self,
+        key: &str,
+        rows: &[Waiting],
+        envelope: &Envelope,
+        turn: &TurnId,
+        text: Option<String>,
+        shown: Option<Shown>,
+    ) -> Result<(), StoreError> {
+        let replies = match text {
+            Some(text) => deliver::plan(&deliver::Spoken {
+                text: &text,
+                envelope,
+                abilities: self.delivery.abilities(&envelope.platform),
+                drafts: shown.map(|shown| shown.drafts).unwrap_or_default(),
+                key: &format!("turn:{turn}"),
+            }),
+            None => Vec::new(),
+        };
+        self.settle_with(key, rows, envelope, Closing::Done, replies).await
+    }
+
+    pub(super) async fn settle_all(
+        &self,
+        key: &str,
+        rows: &[Waiting],
+        envelope: &Envelope,
+        closing: Closing,
+        texts: Vec<String>,
+    ) {
+        let id = rows.last().map_or(0, |row| row.id.0);
+        let replies = texts
+            .into_iter()
+            .enumerate()
+            .map(|(at, text)| answer_to(envelope, text, format!("told:{id}:{at}")))
+            .collect();
+        if let Err(error) = self.settle_with(key, rows, envelope, closing, replies).await {
+            tracing::error!(%error, key, "an answer could not be written down; it will be made again");
+        }
+    }
+
+    async fn settle_with(
+        &self,
+        key: &str,
+        rows: &[Waiting],
+        envelope: &Envelope,
+        closing: Closing,
+        replies: Vec<Reply>,
+    ) -> Result<(), StoreError> {
+        let settled = Settled {
+            inbox: rows.iter().map(|row| row.id).collect(),
+            closing,
+            note: None,
+            conversation: key.to_owned(),
+            replies,
+            at: self.clock.now(),
+        };
+        self.store.settle(settled).await?;
+        self.delivery.wake(&envelope.platform);
+        Ok(())
+    }
+}
+
+/// What is said at the end of a turn; nothing after one that was stopped.
+pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>) -> Option<String> {
+    if stopped.is_some() && result.interrupted() {
+        return None;
+    }
+    if let Some(failure) = result.failure.as_ref().filter(|_| !result.interrupted()) {
+        let text = result.response.clone().unwrap_or_default();
+        let words = failure_words(failure, result.error.as_deref());
+        return Some(if text.is_empty() { words } else { format!("{text}\n\n{words}") });
+    }
+    match (&result.response, &result.error) {
+        (Some(text), _) if !text.trim().is_empty() => Some(text.clone()),
+        (_, Some(error)) => Some(format!("Sorry, I encountered an error: {error}")),
+        _ => Some("(No response generated)".to_owned()),
+    }
+}
+
+/// What a person can do about a failure of the model.
+fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
+    let detail: String = error.unwrap_or_default().chars().take(300).collect();
+    match failure {
+        ModelError::TooLarge | ModelError::Compress { .. } => {
+            "⚠️ Session too large for the model's context window. /compact shortens it, /reset begins anew."
+                .to_owned()
+        }
+        ModelError::Configure(_) => format!("⚠️ Provider authentication failed: {detail}"),
+        ModelError::Budget(_) => format!("⚠️ {detail}"),
+        ModelError::GiveUp { status, .. } => {
+            let hint = match status {
+                Some(401 | 403) => "Check the provider's key.",
+                Some(429) => "The provider's rate limit is reached; try again in a while.",
+                Some(529 | 503) => "The provider is overloaded; try again in a while.",
+                Some(400) => "The provider rejected the request.",
+                _ => "Try again in a while.",
+            };
+            format!("Sorry, I encountered an error.\n{detail}\n\n{hint} /reset begins anew.")
+        }
+        ModelError::Cancelled | ModelError::DeadlinePassed(_) => {
+            format!("Sorry, I encountered an error.\n{detail}\n\nTry again, or /reset to begin anew.")
+        }
+    }
+}
