@@ -114,7 +114,7 @@ impl Gateway {
         let cancel = Cancel::new();
         let presenter = Presenter::start(self, key, envelope, opened.conversation.session());
         self.desk.begin(key, cancel.clone());
-        let about = self.about_turn(envelope, opened.conversation.session());
+        let about = about_turn(envelope, opened.conversation.session());
         self.ports.watchers.emit("agent:start", about.clone());
         let ran = self.run(&agent, &mut opened, rows, words, &presenter, &cancel).await;
         let stopped = self.desk.end(key);
@@ -125,19 +125,6 @@ impl Gateway {
         self.tell_ended(about, reply.as_deref());
         self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
         Ok(())
-    }
-
-    /// What hooks are told about a turn.
-    fn about_turn(&self, envelope: &Envelope, session: &SessionId) -> serde_json::Value {
-        serde_json::json!({
-            "platform": envelope.platform,
-            "user_id": envelope.sender.user_id,
-            "chat_id": envelope.place.chat_id,
-            "thread_id": envelope.place.thread_id,
-            "chat_type": envelope.place.kind.as_str(),
-            "session_id": session.as_str(),
-            "message": head(&envelope.text(), LONGEST_TOLD),
-        })
     }
 
     fn tell_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {
@@ -386,6 +373,19 @@ impl Gateway {
             }),
         );
     }
+}
+
+/// What hooks are told about a turn.
+fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
+    serde_json::json!({
+        "platform": envelope.platform,
+        "user_id": envelope.sender.user_id,
+        "chat_id": envelope.place.chat_id,
+        "thread_id": envelope.place.thread_id,
+        "chat_type": envelope.place.kind.as_str(),
+        "session_id": session.as_str(),
+        "message": head(&envelope.text(), LONGEST_TOLD),
+    })
 }
 
 fn begin(agent: &Agent, session: SessionId, envelope: &Envelope, task: TaskId) -> Conversation {

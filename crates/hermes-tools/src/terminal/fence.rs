@@ -116,7 +116,7 @@ pub(crate) fn told(report: &FenceReport) -> Option<Value> {
         fields.insert("restored".to_owned(), json!(report.restored));
         fields.insert(
             "restored_rule".to_owned(),
-            json!("commands may not leave what makes git run programs; this was put back as it was"),
+            json!("commands may not leave what other programs run by themselves (git hooks and settings, start-up files); this was put back as it was"),
         );
     }
     (!fields.is_empty()).then_some(Value::Object(fields))
