@@ -24,6 +24,7 @@ use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Surface, expand_tilde, precedence, user_home};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
+use hermes_model::provider::Choice;
 use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_tools::{Checkpoints, Notice, Registry};
@@ -82,6 +83,11 @@ pub(crate) fn wire(
         arguments,
         platform,
         surface: Surface::Cli,
+        choice: Choice {
+            provider: arguments.provider.clone(),
+            model: arguments.model.clone(),
+            ..Choice::default()
+        },
         hands: None,
         without: &[],
         logs: Logs::Now(context.home.join("sessions")),
@@ -95,6 +101,8 @@ pub(crate) struct Order<'a> {
     pub(crate) arguments: &'a ChatArguments,
     pub(crate) platform: &'a str,
     pub(crate) surface: Surface,
+    /// Which model is wanted, where it is not the configured one.
+    pub(crate) choice: Choice,
     /// Those of another agent of this process.
     pub(crate) hands: Option<Hands>,
     /// Toolsets it goes without.
@@ -116,7 +124,7 @@ pub(crate) fn assemble(
 ) -> Result<Wired> {
     let Order { arguments, platform, surface, .. } = *order;
     let folder = working_folder(context, &config)?;
-    let models = model::choose(arguments, context, config.clone(), surface, &clock, &store)?;
+    let models = model::choose(&order.choice, context, config.clone(), surface, &clock, &store)?;
     let (main, side, children) = models.for_turn();
     let remembering = remembering(arguments, context, &config);
     let user_home = user_home(&context.env)?;

@@ -23,7 +23,6 @@ use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
 use super::delegation;
 use super::programs::Helpers;
-use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
 use crate::output::Output;
 
@@ -77,7 +76,7 @@ impl Models {
 }
 
 pub(crate) fn choose(
-    arguments: &ChatArguments,
+    choice: &Choice,
     context: &Context,
     config: Config,
     surface: Surface,
@@ -94,9 +93,7 @@ pub(crate) fn choose(
         None => None,
     };
     let facts = Facts::read(&context.home, config, context.env.clone());
-    let choice =
-        Choice { provider: arguments.provider.clone(), model: arguments.model.clone(), ..Choice::default() };
-    let target = match resolve(&facts, &choice, surface)? {
+    let target = match resolve(&facts, choice, surface)? {
         Resolved::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
             let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
@@ -136,7 +133,7 @@ pub(crate) fn choose(
             patience: JUDGE_PATIENCE,
         })
     });
-    let parent = Choice { model: Some(target.model.clone()), ..choice };
+    let parent = Choice { model: Some(target.model.clone()), ..choice.clone() };
     let children = delegation::model(&facts, &parent, &net, &means, clock);
     let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
     let name = target.model.clone();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hermes_agent::{Agent, LaterLogs, Logs};
 use hermes_config::{Home, Surface};
 use hermes_gateway::{Agents, Live, Settings, Wish};
+use hermes_model::provider::Choice;
 use hermes_store::Store;
 use hermes_types::{Clock, TaskId};
 
@@ -68,15 +69,18 @@ impl Staff {
             return Ok(known.wired.clone());
         }
         let context = context(self.live.home(), &settings);
-        let arguments = ChatArguments {
+        let arguments = ChatArguments::default();
+        let choice = Choice {
             model: wish.model.map(str::to_owned),
             provider: wish.provider.map(str::to_owned),
-            ..ChatArguments::default()
+            base_url: wish.base_url.map(str::to_owned),
+            ..Choice::default()
         };
         let order = Order {
             arguments: &arguments,
             platform: wish.platform,
             surface: Surface::Gateway,
+            choice,
             hands: Some(self.hands.clone()),
             without: wish.without,
             logs: Logs::Later(self.logs.clone()),

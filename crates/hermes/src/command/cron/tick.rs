@@ -8,6 +8,7 @@ use hermes_agent::{LaterLogs, Logs};
 use hermes_config::{Env, Surface};
 use hermes_gateway::cron::tick_once;
 use hermes_gateway::{Gateway, Live, NoServices, NoWatchers, Ports};
+use hermes_model::provider::Choice;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
@@ -44,6 +45,7 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
         arguments: &arguments,
         platform: "cron",
         surface: Surface::Gateway,
+        choice: Choice::default(),
         hands: None,
         without: &[],
         logs: Logs::None,

@@ -12,6 +12,7 @@ use hermes_config::{Config, Env, Surface, user_home};
 use hermes_exec::release_memory;
 use hermes_gateway::process::{self, Claim, StateFile};
 use hermes_gateway::{Gateway, Live, Ports};
+use hermes_model::provider::Choice;
 use hermes_serve::{App, Listening, ServerSettings, WebhookChannel, WebhookSettings, start_webhooks};
 use hermes_task::{SystemClock, Tasks};
 use hermes_tools::Notice;
@@ -157,6 +158,7 @@ async fn start(
         arguments: &arguments,
         platform: "gateway",
         surface: Surface::Gateway,
+        choice: Choice::default(),
         hands: None,
         without: &[],
         logs: Logs::None,
