@@ -19,20 +19,15 @@ const CHECKERS: [(&str, &str, &[&str]); 5] = [
     // Reads it without leaving a compiled file beside it.
     ("py", "python3", &["-c", "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"]),
     ("js", "node", &["--check"]),
-    // Never fetches anything.
-    ("ts", "npx", &["--no-install", "tsc", "--noEmit"]),
-    ("go", "go", &["vet"]),
+    // The machine's own, never the project's: a command could have put another program there, and these run outside the
+    // fence.
+    ("ts", "tsc", &["--noEmit"]),
+    // Reads the file and runs nothing of the project, unlike `go vet`.
+    ("go", "gofmt", &["-l", "-e"]),
     ("rs", "rustfmt", &["--check"]),
 ];
 /// What a checker says when it is the checker that is wrong, not the file.
-const CANNOT_RUN: [&str; 6] = [
-    "this is not the tsc command you are looking for",
-    "not a workspace",
-    "cannot find package",
-    "could not determine executable",
-    "no go files",
-    "go.mod file not found",
-];
+const CANNOT_RUN: [&str; 1] = ["this is not the tsc command you are looking for"];
 
 /// Checks files with the program of their language, where there is one.
 pub(crate) struct Checkers(Programs);
