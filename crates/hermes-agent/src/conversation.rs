@@ -166,7 +166,7 @@ impl Agent {
 
     /// Ends a conversation: its session is closed and tools forget it.
     pub async fn end(&self, conversation: &Conversation, reason: EndReason) -> Result<(), Error> {
-        self.release(conversation);
+        self.release(&conversation.task);
         if let Some(memory) = &self.external_memory {
             memory.session_ended(&conversation.session);
         }
@@ -180,9 +180,9 @@ impl Agent {
     }
 
     /// Lets tools forget what they kept for a conversation nobody will go on with in this process.
-    pub fn release(&self, conversation: &Conversation) {
+    pub fn release(&self, task: &TaskId) {
         for tool in &self.tools {
-            tool.notice(&conversation.task, Occasion::Ended);
+            tool.notice(task, Occasion::Ended);
         }
     }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hermes_agent::Agent;
-use hermes_types::{BoxFuture, Envelope, TaskId};
+use hermes_store::Waiting;
+use hermes_types::{BoxFuture, TaskId};
 use serde_json::Value;
 
 /// Who runs the turns. Asked before each, because the configuration may have changed since the last.
@@ -39,7 +40,7 @@ pub trait Services: Send + Sync {
         &'a self,
         name: &'a str,
         rest: &'a str,
-        from: &'a Envelope,
+        from: &'a Waiting,
     ) -> BoxFuture<'a, Option<String>> {
         let _ = (name, rest, from);
         Box::pin(std::future::ready(None))

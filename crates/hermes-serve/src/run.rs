@@ -100,7 +100,7 @@ pub(crate) async fn turn(
     let said = Said { content: asked.input, stored: None, before, inbox: Vec::new() };
     let ran = agent.run(&mut conversation, said, frontend, cancel).await;
     if !keeps_state {
-        agent.release(&conversation);
+        agent.release(conversation.task());
     }
     let result = ran.map_err(cannot_run)?;
     let session = result.session.clone();

@@ -33,6 +33,8 @@ struct Run {
     ended: Option<Duration>,
     cancel: Cancel,
     question: Option<oneshot::Sender<Answer>>,
+    /// Told when the question is in the database.
+    stored: Option<oneshot::Sender<()>>,
     changed: watch::Sender<()>,
 }
 
@@ -75,6 +77,7 @@ pub(crate) async fn create(
     let id = format!("run_{}", random_hex(32));
     let cancel = app.tasks.cancel_token().child_token();
     let now = app.gateway.clock.monotonic();
+    let (stored, is_stored) = oneshot::channel();
     {
         let mut known = app.runs.lock();
         known.retain(|_, run| run.ended.is_none_or(|ended| now.saturating_sub(ended) < KEPT));
@@ -84,6 +87,7 @@ pub(crate) async fn create(
             ended: None,
             cancel: cancel.clone(),
             question: None,
+            stored: Some(stored),
             changed: watch::Sender::new(()),
         };
         known.insert(id.clone(), run);
@@ -94,6 +98,8 @@ pub(crate) async fn create(
         let _room = room;
         go(&owner, &run_id, asked, &cancel).await;
     }));
+    // Accepted means kept. A turn that could not even begin has ended by then, and says why.
+    let _ = is_stored.await;
     Ok((StatusCode::ACCEPTED, Json(json!({"run_id": id, "status": "started"}))).into_response())
 }
 
@@ -115,6 +121,7 @@ async fn go(app: &App, id: &str, asked: Asked, cancel: &Cancel) {
     app.runs.note(id, |run| {
         run.status = status;
         run.ended = Some(now);
+        run.stored = None;
         run.events.push(event);
     });
 }
@@ -126,6 +133,10 @@ struct RunFrontend {
 
 impl Frontend for RunFrontend {
     fn show(&self, event: Event) {
+        if let Event::TurnStarted { .. } = event {
+            self.app.runs.note(&self.id, |run| run.stored = None);
+            return;
+        }
         let told = match event {
             Event::Delta(Delta::Text(text)) => json!({"event": "message.delta", "delta": text}),
             Event::Delta(Delta::Reasoning(text)) => json!({"event": "reasoning.available", "text": text}),
@@ -193,13 +204,13 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
                 (run.events.get(told..).unwrap_or_default().to_vec(), run.ended.is_some())
             };
             for event in &new {
-                if frames.data(event).await.is_err() {
+                if frames.data(event).is_err() {
                     return;
                 }
             }
             told += new.len();
             if ended {
-                let _ = frames.comment("stream closed").await;
+                let _ = frames.comment("stream closed");
                 return;
             }
             if changed.changed().await.is_err() {

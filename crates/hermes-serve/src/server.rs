@@ -22,6 +22,8 @@ use crate::{chat, health, jobs, respond, runs};
 
 /// Connections held open at once; more wait to be accepted.
 const CONNECTIONS: usize = 8192;
+/// Until the next attempt when no connection can be taken.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
 /// How long answers under way may take when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,13 +54,19 @@ impl Listening {
 /// Listens and serves until it is stopped.
 pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
     let address = format!("{}:{}", app.settings.host, app.settings.port);
-    let listening = listen(&address, router(app), cancel).await?;
+    let clock = app.gateway.clock.clone();
+    let listening = listen(&address, router(app), clock, cancel).await?;
     tracing::info!("API server listening on http://{}", listening.address);
     Ok(listening)
 }
 
 /// Takes connections for these routes.
-pub(crate) async fn listen(address: &str, router: Router, cancel: &Cancel) -> Result<Listening, StartError> {
+pub(crate) async fn listen(
+    address: &str,
+    router: Router,
+    clock: Arc<dyn Clock>,
+    cancel: &Cancel,
+) -> Result<Listening, StartError> {
     let refused = |error: std::io::Error| StartError::Address {
         address: address.to_owned(),
         reason: error.to_string(),
@@ -67,11 +75,11 @@ pub(crate) async fn listen(address: &str, router: Router, cancel: &Cancel) -> Re
     let local = listener.local_addr().map_err(refused)?;
     let tasks = Arc::new(Tasks::new(cancel));
     let connections = tasks.clone();
-    drop(tasks.spawn("accepting", async move { accept(listener, router, &connections).await }));
+    drop(tasks.spawn("accepting", async move { accept(listener, router, &connections, &*clock).await }));
     Ok(Listening { address: local, tasks })
 }
 
-async fn accept(listener: TcpListener, router: Router, tasks: &Tasks) {
+async fn accept(listener: TcpListener, router: Router, tasks: &Tasks, clock: &dyn Clock) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
@@ -86,7 +94,7 @@ async fn accept(listener: TcpListener, router: Router, tasks: &Tasks) {
             // Out of descriptors, or a connection that was gone before it was taken: the next may succeed.
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
-                tokio::task::yield_now().await;
+                clock.sleep(AFTER_FAILURE).await;
             }
         }
     }

@@ -10,46 +10,43 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 use serde_json::Value;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::run::StopOnDrop;
 
-/// Frames that may wait for a slow client; a turn never waits for one.
-const QUEUE: usize = 1024;
-
-/// Where frames are written.
+/// Where frames are written. A turn never waits for a slow client: what waits for one is at most its answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Frames(Sender<Bytes>);
+pub(crate) struct Frames(UnboundedSender<Bytes>);
 
 /// Nobody reads any more.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
 impl Frames {
-    pub(crate) async fn data(&self, value: &Value) -> Result<(), Gone> {
-        self.raw(format!("data: {value}\n\n")).await
+    pub(crate) fn data(&self, value: &Value) -> Result<(), Gone> {
+        self.raw(format!("data: {value}\n\n"))
     }
 
-    pub(crate) async fn named(&self, event: &str, value: &Value) -> Result<(), Gone> {
-        self.raw(format!("event: {event}\ndata: {value}\n\n")).await
+    pub(crate) fn named(&self, event: &str, value: &Value) -> Result<(), Gone> {
+        self.raw(format!("event: {event}\ndata: {value}\n\n"))
     }
 
-    pub(crate) async fn done(&self) -> Result<(), Gone> {
-        self.raw("data: [DONE]\n\n".to_owned()).await
+    pub(crate) fn done(&self) -> Result<(), Gone> {
+        self.raw("data: [DONE]\n\n".to_owned())
     }
 
-    pub(crate) async fn comment(&self, text: &str) -> Result<(), Gone> {
-        self.raw(format!(": {text}\n\n")).await
+    pub(crate) fn comment(&self, text: &str) -> Result<(), Gone> {
+        self.raw(format!(": {text}\n\n"))
     }
 
-    async fn raw(&self, text: String) -> Result<(), Gone> {
-        self.0.send(Bytes::from(text)).await.map_err(|_| Gone)
+    fn raw(&self, text: String) -> Result<(), Gone> {
+        self.0.send(Bytes::from(text)).map_err(|_| Gone)
     }
 }
 
 /// A queue and the answer that reads from it. When the client leaves, `stop` is dropped with the answer.
 pub(crate) fn stream(stop: StopOnDrop, headers: Vec<(HeaderName, HeaderValue)>) -> (Frames, Response) {
-    let (sender, receiver) = channel(QUEUE);
+    let (sender, receiver) = unbounded_channel();
     let body = Body::from_stream(Reading { receiver, _stop: stop });
     let mut response = body.into_response();
     let all = response.headers_mut();
@@ -61,7 +58,7 @@ pub(crate) fn stream(stop: StopOnDrop, headers: Vec<(HeaderName, HeaderValue)>) 
 }
 
 struct Reading {
-    receiver: Receiver<Bytes>,
+    receiver: UnboundedReceiver<Bytes>,
     _stop: StopOnDrop,
 }
 

@@ -136,8 +136,12 @@ pub struct Plain(ToolSpec);
 impl Plain {
     #[expect(clippy::new_without_default, reason = "a tool is made on purpose")]
     pub fn new() -> Self {
+        Self::named("plain")
+    }
+
+    pub fn named(name: &str) -> Self {
         Self(ToolSpec {
-            name: "plain".into(),
+            name: name.into(),
             description: "does nothing".into(),
             parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
         })

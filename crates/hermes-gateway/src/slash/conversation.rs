@@ -36,6 +36,10 @@ impl Gateway {
         if let Some(entry) = old {
             self.flush_in_the_background(row, &entry);
             self.end_old(&entry).await?;
+            // What was agreed to and remembered for the old conversation ends with it.
+            if let Ok(agent) = self.agent_for(envelope) {
+                agent.release(&TaskId::new(key));
+            }
             self.emit("session:end", envelope, &entry);
         }
         let civil = (self.calendar)(now);

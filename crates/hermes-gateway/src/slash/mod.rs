@@ -78,7 +78,7 @@ impl Gateway {
     }
 
     async fn ask_program(&self, row: &Waiting, name: &str, rest: &str) -> Done {
-        if let Some(text) = self.ports.services.command(name, rest, &row.envelope).await {
+        if let Some(text) = self.ports.services.command(name, rest, row).await {
             return Done::said(text);
         }
         match self.ports.services.skill(name, rest) {

@@ -233,6 +233,7 @@ impl Gateway {
         let session = SessionId::generate(SessionKind::Gateway, civil);
         if let (Some(entry), Some(reason)) = (&entry, over) {
             self.end_old(entry).await?;
+            agent.release(&task);
             self.tell_reset(key, envelope, entry, reason, &policy).await;
         }
         let entry = Entry::new(key, &session, envelope, civil);

@@ -89,6 +89,8 @@ async fn what_waits_behind_a_stopped_turn_is_dropped_and_new_begins_anew() {
     bench.channel.write("ann", "hello");
     bench.channel.until_said("ann", "hello after 0").await;
     bench.until_quiet().await;
+    let ended = bench.witness.ended.lock().unwrap().clone();
+    assert_eq!(ended, ["agent:main:fake:dm:chat-ann"], "what tools kept for the old conversation is gone");
 }
 
 #[tokio::test]

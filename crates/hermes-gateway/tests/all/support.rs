@@ -11,10 +11,42 @@ use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, Plain, Risky, TestClock};
 pub(crate) use hermes_testkit::{Step, TestModel};
-use hermes_types::{Cancel, Channel, CivilTime, Clock};
+use hermes_types::{
+    BoxFuture, Call, Cancel, Channel, CivilTime, Clock, Occasion, Outcome, TaskId, Tool, ToolContext,
+    ToolSpec,
+};
 use tempfile::TempDir;
 
+/// A tool that remembers which conversations have ended.
+pub(crate) struct Witness {
+    inner: Plain,
+    pub(crate) ended: Mutex<Vec<String>>,
+}
+
+impl Witness {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { inner: Plain::named("witness"), ended: Mutex::default() })
+    }
+}
+
+impl Tool for Witness {
+    fn spec(&self) -> &ToolSpec {
+        self.inner.spec()
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        self.inner.run(call, context)
+    }
+
+    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+        if let Occasion::Ended = occasion {
+            self.ended.lock().unwrap().push(task.as_str().to_owned());
+        }
+    }
+}
+
 pub(crate) struct Maker {
+    witness: Arc<Witness>,
     pub(crate) model: Arc<TestModel>,
     store: Store,
     clock: Arc<dyn Clock>,
@@ -28,7 +60,7 @@ impl Agents for Maker {
         self.wishes.lock().unwrap().push(format!("{wish:?}"));
         let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        agent.tools = vec![Arc::new(Risky::new()), Arc::new(Plain::new())];
+        agent.tools = vec![Arc::new(Risky::new()), Arc::new(Plain::new()), self.witness.clone()];
         agent.asking.ephemeral.clone_from(&wish.context);
         Ok(agent)
     }
@@ -46,6 +78,7 @@ impl Watchers for Recorder {
 
 pub(crate) struct Bench {
     pub(crate) events: Arc<Recorder>,
+    pub(crate) witness: Arc<Witness>,
     pub(crate) gateway: Gateway,
     pub(crate) channel: FakeChannel,
     pub(crate) model: Arc<TestModel>,
@@ -91,7 +124,9 @@ impl Plan {
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         let live = Live::new(home, Env::from_pairs(self.env.iter().copied()), folder.path().join("project"));
         let wishes = Arc::default();
+        let witness = Witness::new();
         let agents = Arc::new(Maker {
+            witness: witness.clone(),
             wishes: Arc::clone(&wishes),
             model: self.model.clone(),
             store: store.clone(),
@@ -110,6 +145,7 @@ impl Plan {
         gateway.recover().await.unwrap();
         Bench {
             events,
+            witness,
             gateway,
             channel: self.channel,
             model: self.model,
@@ -166,6 +202,7 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
     let env = Env::from_pairs([("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "home")]);
     let live = Live::new(Home::at(home), env, home.join("project"));
     let agents = Arc::new(Maker {
+        witness: Witness::new(),
         model,
         store: store.clone(),
         clock: clock.clone(),

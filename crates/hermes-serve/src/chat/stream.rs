@@ -74,7 +74,7 @@ impl Chunks {
                         None => break turn.await,
                     },
                     () = app.gateway.clock.sleep(KEEP_ALIVE), if followed.is_ok() => {
-                        followed = self.frames.comment("keepalive").await;
+                        followed = self.frames.comment("keepalive");
                     }
                     ran = &mut turn => {
                         while let Ok(event) = events.try_recv() {
@@ -131,11 +131,11 @@ impl Chunks {
                 self.chunk(json!({}), finish, Some(usage(ran.result.usage))).await?;
             }
             Err(error) => {
-                self.frames.data(&error.body()).await?;
+                self.frames.data(&error.body())?;
                 self.chunk(json!({}), Some("error"), None).await?;
             }
         }
-        self.frames.done().await
+        self.frames.done()
     }
 
     async fn chunk(&self, delta: Value, finish: Option<&str>, usage: Option<Value>) -> Result<(), Gone> {
@@ -144,7 +144,7 @@ impl Chunks {
         if let Some(usage) = usage {
             chunk["usage"] = usage;
         }
-        self.frames.data(&chunk).await
+        self.frames.data(&chunk)
     }
 
     /// A named event that is also a whole chunk: clients that do not know the name find no choice in it.
@@ -153,7 +153,7 @@ impl Chunks {
         if let (Some(chunk), Value::Object(about)) = (chunk.as_object_mut(), about) {
             chunk.extend(about);
         }
-        self.frames.named("hermes.tool.progress", &chunk).await
+        self.frames.named("hermes.tool.progress", &chunk)
     }
 
     fn frame(&self) -> Value {

@@ -80,7 +80,7 @@ impl Writer {
                     }
                     break ran;
                 }
-                () = clock.sleep(KEEP_ALIVE) => self.frames.comment("keepalive").await?,
+                () = clock.sleep(KEEP_ALIVE) => self.frames.comment("keepalive")?,
             }
         };
         self.finish(ran).await
@@ -198,6 +198,6 @@ impl Writer {
         about["type"] = json!(kind);
         about["sequence_number"] = json!(self.number);
         self.number += 1;
-        self.frames.named(kind, &about).await
+        self.frames.named(kind, &about)
     }
 }

@@ -53,6 +53,7 @@ pub async fn start_webhooks(
     settings.check()?;
     let address = format!("{}:{}", settings.host, settings.port);
     let subscriptions = Subscriptions::new(gateway.live.home().join("webhook_subscriptions.json"));
+    let clock = gateway.clock.clone();
     let webhooks = Webhooks {
         gateway,
         settings: Arc::new(settings),
@@ -63,7 +64,7 @@ pub async fn start_webhooks(
         .route("/health", get(|| async { Json(json!({"status": "ok", "platform": "webhook"})) }))
         .route("/webhooks/{route}", post(receive))
         .with_state(webhooks);
-    let listening = listen(&address, router, cancel).await?;
+    let listening = listen(&address, router, clock, cancel).await?;
     let local: SocketAddr = listening.address;
     tracing::info!("webhooks are taken at http://{local}/webhooks/…");
     Ok(listening)

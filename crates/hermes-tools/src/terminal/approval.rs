@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hermes_guard::{Judgement, Places, Redaction, covers, is_like, is_same_key, judge, redact};
 use hermes_types::{Answer, Approval, Clock, Danger, Question, SideModel, TaskId, ToolContext};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as MutexGuardAsync};
 
 use super::scan::{self, Scanner};
 use super::smart::{Judge, Opinion};
@@ -59,13 +59,16 @@ pub struct Approvals {
     mode: ApprovalMode,
     denied: Vec<String>,
     yolo: AtomicBool,
+    /// Conversations whose users want no questions.
+    fearless: Mutex<HashSet<TaskId>>,
     permanent: Mutex<BTreeSet<String>>,
     sessions: Mutex<HashMap<TaskId, HashSet<String>>>,
     keep: Keep,
     judge: Option<Judge>,
     scanner: Option<Scanner>,
-    /// Questions of parallel agents come one after the other.
-    asking: AsyncMutex<()>,
+    /// Where one person sits before one screen, questions of parallel agents come one after the other. Where there are many
+    /// chats, one that does not answer must not hold up the others.
+    asking: Option<AsyncMutex<()>>,
 }
 
 impl fmt::Debug for Approvals {
@@ -85,13 +88,20 @@ impl Approvals {
             mode,
             denied: Vec::new(),
             yolo: AtomicBool::new(false),
+            fearless: Mutex::default(),
             permanent: Mutex::new(allowed.into_iter().collect()),
             sessions: Mutex::default(),
             keep: Box::new(keep),
             judge: None,
             scanner: None,
-            asking: AsyncMutex::default(),
+            asking: Some(AsyncMutex::default()),
         }
+    }
+
+    /// For a process with many chats: each is asked by itself.
+    #[must_use]
+    pub fn for_many_chats(self) -> Self {
+        Self { asking: None, ..self }
     }
 
     /// Patterns of commands that are always refused: `approvals.deny`.
@@ -106,6 +116,13 @@ impl Approvals {
         Self { judge: Some(Judge { side, clock }), ..self }
     }
 
+    async fn my_turn(&self) -> Option<MutexGuardAsync<'_, ()>> {
+        match &self.asking {
+            Some(asking) => Some(asking.lock().await),
+            None => None,
+        }
+    }
+
     /// A program that looks at commands too.
     #[must_use]
     pub fn scanned_by(self, scanner: Option<Scanner>) -> Self {
@@ -116,8 +133,24 @@ impl Approvals {
         self.yolo.store(yolo == Yolo::On, Ordering::Relaxed);
     }
 
+    /// The same for one conversation.
+    pub fn set_yolo_in(&self, task: &TaskId, yolo: Yolo) {
+        let mut fearless = lock(&self.fearless);
+        match yolo {
+            Yolo::On => fearless.insert(task.clone()),
+            Yolo::Off => fearless.remove(task),
+        };
+    }
+
+    fn asks_nothing(&self, task: &TaskId) -> bool {
+        self.mode == ApprovalMode::Off
+            || self.yolo.load(Ordering::Relaxed)
+            || lock(&self.fearless).contains(task)
+    }
+
     /// A conversation has ended or begun anew: what was agreed to in it no longer holds.
     pub fn forget(&self, task: &TaskId) {
+        lock(&self.fearless).remove(task);
         lock(&self.sessions).remove(task);
     }
 
@@ -138,7 +171,7 @@ impl Approvals {
             Judgement::Deny(danger) => return Decision::Blocked(refusal(&danger)),
             Judgement::Ask(dangers) => dangers,
         };
-        if self.mode == ApprovalMode::Off || self.yolo.load(Ordering::Relaxed) {
+        if self.asks_nothing(task) {
             return Decision::Run;
         }
         if let Some(scanner) = &self.scanner {
@@ -147,7 +180,7 @@ impl Approvals {
         if dangers.is_empty() {
             return Decision::Run;
         }
-        let _turn = self.asking.lock().await;
+        let _turn = self.my_turn().await;
         // Looked at only now: the question before this one may have settled it.
         let open = self.open(dangers, command, task);
         let Some(first) = open.first() else { return Decision::Run };
@@ -189,10 +222,10 @@ impl Approvals {
         task: &TaskId,
         context: ToolContext<'_>,
     ) -> bool {
-        if self.mode == ApprovalMode::Off || self.yolo.load(Ordering::Relaxed) {
+        if self.asks_nothing(task) {
             return false;
         }
-        let _turn = self.asking.lock().await;
+        let _turn = self.my_turn().await;
         if self.lets_out(command, task) {
             return true;
         }

@@ -11,7 +11,7 @@ use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs, Sandbox, Variables}
 use hermes_task::SystemClock;
 use hermes_tools::{
     ApprovalMode, Approvals, Folders, Processes, ScanFailure, Scanner, Secrets, Shells, Terminal,
-    TerminalOptions,
+    TerminalOptions, Yolo,
 };
 use hermes_types::{
     Answer, Approval, BoxFuture, Call, Cancel, Clock, Completion, Cost, Deadline, DeltaSink, Event, Frontend,
@@ -139,17 +139,26 @@ impl Desk {
     }
 
     async fn call(&self, arguments: Value, person: &Person) -> Value {
+        self.call_as("t", arguments, person).await
+    }
+
+    /// In a conversation of its own.
+    async fn run_as(&self, task: &str, command: &str, frontend: &dyn Frontend) -> Value {
+        self.call_as(task, json!({"command": command}), frontend).await
+    }
+
+    async fn call_as(&self, task: &str, arguments: Value, frontend: &dyn Frontend) -> Value {
         let call = Call {
             id: "call_1".into(),
             name: "terminal".into(),
             arguments: arguments.as_object().unwrap().clone(),
             session: "s".into(),
             turn: "turn".into(),
-            task: "t".into(),
+            task: task.into(),
         };
         let cancel = Cancel::new();
         let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(10));
-        let context = ToolContext { frontend: person, cancel: &cancel, deadline, spawn: None };
+        let context = ToolContext { frontend, cancel: &cancel, deadline, spawn: None };
         serde_json::from_str(&self.terminal.run(&call, context).await.content).unwrap()
     }
 
@@ -311,4 +320,57 @@ async fn what_would_not_end_is_not_waited_for() {
     assert!(result["error"].as_str().unwrap().contains("background: true"), "{result:#}");
     let started = desk.call(json!({"command": "true && sleep 0 &", "background": true}), &nobody).await;
     assert_eq!(started["output"], "Background process started", "{started:#}");
+}
+
+/// Never answers, but says that it was asked.
+struct Silent(tokio::sync::Notify);
+
+impl Frontend for Silent {
+    fn show(&self, _: Event) {}
+
+    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            self.0.notify_one();
+            std::future::pending().await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_chat_that_does_not_answer_holds_nobody_else_up() {
+    let desk = Desk::new(ApprovalMode::Manual, |approvals, _| approvals.for_many_chats(), None);
+    let (silent, person) =
+        (Silent(tokio::sync::Notify::new()), Person::who(Answer::Approval(Approval::Deny)));
+    let waiting = desk.run_as("one", "rm -rf build", &silent);
+    let other = async {
+        silent.0.notified().await;
+        desk.run_as("two", "rm -rf build", &person).await
+    };
+    tokio::select! {
+        result = waiting => panic!("nobody answered: {result}"),
+        result = other => assert_eq!(result["status"], "blocked"),
+    }
+    assert_eq!(person.count(), 1);
+}
+
+#[tokio::test]
+async fn who_wants_no_questions_wants_them_in_one_conversation() {
+    let task = hermes_types::TaskId::new("one");
+    let desk = Desk::new(
+        ApprovalMode::Manual,
+        |approvals, _| {
+            approvals.set_yolo_in(&task, Yolo::On);
+            approvals
+        },
+        None,
+    );
+    let person = Person::who(Answer::Approval(Approval::Deny));
+    assert_eq!(desk.run_as("one", "rm -rf build", &person).await["exit_code"], 0);
+    assert_eq!(desk.run_as("two", "rm -rf build", &person).await["status"], "blocked");
+    desk.terminal.notice(&task, hermes_types::Occasion::Ended);
+    assert_eq!(
+        desk.run_as("one", "rm -rf build", &person).await["status"],
+        "blocked",
+        "it ends with the conversation"
+    );
 }

@@ -7,7 +7,7 @@ use hermes_config::settings::{
     ApprovalMode as ConfiguredMode, ApprovalSettings, DisplaySettings, SecuritySettings, TerminalSettings,
 };
 use hermes_config::yaml::{Path as Key, Value};
-use hermes_config::{Config, Home, Management, set};
+use hermes_config::{Config, Home, Management, Surface, set};
 use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs, Variables};
 use hermes_tools::{
     Announcements, ApprovalMode, Approvals, Checkpoints, Folders, Notice, Process, Processes, Registry,
@@ -32,6 +32,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Who decides about dangerous commands in smart mode.
     pub(crate) judge: Option<SideModel>,
+    pub(crate) surface: Surface,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -173,6 +174,10 @@ fn approvals(shared: &Shared<'_>, context: &Context, config: &Config) -> Arc<App
         || context.env.bool("HERMES_YOLO_MODE").unwrap_or(false);
     approvals.set_yolo(if skip { Yolo::On } else { Yolo::Off });
     let approvals = approvals.scanned_by(scanner(context, config, &shared.clock));
+    let approvals = match shared.surface {
+        Surface::Gateway => approvals.for_many_chats(),
+        _ => approvals,
+    };
     Arc::new(match shared.judge.clone() {
         Some(side) => approvals.judged_by(side, shared.clock.clone()),
         None => approvals,

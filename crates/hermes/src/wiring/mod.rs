@@ -138,6 +138,7 @@ pub(crate) fn assemble(
             remembering: &remembering,
             checkpoints: checkpoints.clone(),
             judge: models.judge(),
+            surface,
             hands: order.hands.clone(),
             without: order.without,
             courier: order.courier.clone(),

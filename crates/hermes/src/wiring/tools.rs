@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_config::Config;
 use hermes_config::settings::{CheckpointSettings, DelegationSettings, PlatformToolsets, SecuritySettings};
+use hermes_config::{Config, Surface};
 use hermes_schedule::{Jobs, Zone};
 use hermes_store::Store;
 use hermes_tools::{
@@ -31,6 +31,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Who decides about dangerous commands in smart mode.
     pub(crate) judge: Option<SideModel>,
+    pub(crate) surface: Surface,
     /// Those of another agent of this process.
     pub(crate) hands: Option<Hands>,
     /// Toolsets this run goes without.
@@ -87,6 +88,7 @@ fn all(
         secrets: secrets(context, config),
         checkpoints: wish.checkpoints.clone(),
         judge: wish.judge.clone(),
+        surface: wish.surface,
         clock: clock.clone(),
     };
     let (hands, notices) = if let Some(hands) = wish.hands.clone() {

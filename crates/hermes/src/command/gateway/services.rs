@@ -8,9 +8,9 @@ use hermes_config::{Management, set};
 use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
 use hermes_gateway::{Live, Services};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
-use hermes_store::Store;
+use hermes_store::{Store, Waiting};
 use hermes_tools::{Approvals, Checkpoints, Yolo};
-use hermes_types::{BoxFuture, Cancel, Clock, Effort, Envelope};
+use hermes_types::{BoxFuture, Cancel, Clock, Effort, TaskId};
 
 use crate::cli;
 use crate::command;
@@ -37,7 +37,7 @@ impl House {
         Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone(), programs }
     }
 
-    async fn run(&self, name: &str, rest: &str) -> Option<String> {
+    async fn run(&self, name: &str, rest: &str, from: &Waiting) -> Option<String> {
         Some(match name {
             "version" => cli::version(),
             "model" => self.model(rest).await,
@@ -45,7 +45,7 @@ impl House {
             "reasoning" => self.reasoning(rest),
             "verbose" => self.verbose(),
             "insights" => self.insights(rest),
-            "yolo" => self.yolo(rest),
+            "yolo" => self.yolo(rest, &from.conversation),
             "rollback" => self.rollback(rest),
             _ => return None,
         })
@@ -147,11 +147,12 @@ impl House {
         report.unwrap_or_else(|error| format!("⚠️ {error:#}"))
     }
 
-    fn yolo(&self, rest: &str) -> String {
+    /// For the conversation it was asked for in, and no other.
+    fn yolo(&self, rest: &str, conversation: &str) -> String {
         let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
-        self.approvals.set_yolo(yolo);
+        self.approvals.set_yolo_in(&TaskId::new(conversation), yolo);
         match yolo {
-            Yolo::On => "⚠️ Dangerous commands run without asking until `/yolo off` or a restart.".to_owned(),
+            Yolo::On => "⚠️ Dangerous commands of this conversation run without asking until `/yolo off`, `/new` or a restart.".to_owned(),
             Yolo::Off => "Dangerous commands are asked about again.".to_owned(),
         }
     }
@@ -204,7 +205,12 @@ impl Services for House {
         Box::pin(self.run_program(argv))
     }
 
-    fn command<'a>(&'a self, name: &'a str, rest: &'a str, _: &'a Envelope) -> BoxFuture<'a, Option<String>> {
-        Box::pin(self.run(name, rest))
+    fn command<'a>(
+        &'a self,
+        name: &'a str,
+        rest: &'a str,
+        from: &'a Waiting,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(self.run(name, rest, from))
     }
 }
