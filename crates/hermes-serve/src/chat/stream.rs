@@ -55,7 +55,7 @@ struct Chunks {
 
 impl Chunks {
     async fn write(mut self, app: &App, asked: Asked, cancel: &hermes_types::Cancel) -> Result<(), Gone> {
-        self.chunk(json!({"role": "assistant"}), None, None).await?;
+        self.chunk(&json!({"role": "assistant"}), None, None)?;
         let (sender, mut events) = unbounded_channel();
         let listener = Listener(Some(sender));
         let ran = {
@@ -70,7 +70,7 @@ impl Chunks {
                 tokio::select! {
                     biased;
                     event = next(&mut events), if followed.is_ok() => match event {
-                        Some(event) => followed = self.show(event).await,
+                        Some(event) => followed = self.show(event),
                         None => break turn.await,
                     },
                     () = app.gateway.clock.sleep(KEEP_ALIVE), if followed.is_ok() => {
@@ -79,7 +79,7 @@ impl Chunks {
                     ran = &mut turn => {
                         while let Ok(event) = events.try_recv() {
                             if followed.is_ok() {
-                                followed = self.show(event).await;
+                                followed = self.show(event);
                             }
                         }
                         break ran;
@@ -89,56 +89,56 @@ impl Chunks {
             followed?;
             ran
         };
-        self.finish(ran).await
+        self.finish(ran)
     }
 
-    async fn show(&mut self, event: Event) -> Result<(), Gone> {
+    fn show(&mut self, event: Event) -> Result<(), Gone> {
         match event {
-            Event::Delta(Delta::Text(text)) => self.say(&text).await,
+            Event::Delta(Delta::Text(text)) => self.say(&text),
             // What was shown is no longer so. It cannot be taken back; the new attempt follows in a paragraph of its own.
-            Event::Delta(Delta::Restart) if !self.sent.is_empty() => self.say("\n\n").await,
+            Event::Delta(Delta::Restart) if !self.sent.is_empty() => self.say("\n\n"),
             Event::SegmentEnded if !self.sent.is_empty() => {
-                self.say("\n\n").await?;
+                self.say("\n\n")?;
                 self.sent.clear();
                 Ok(())
             }
             Event::ToolStarted { id, name, preview } if self.tool_progress && !name.starts_with('_') => {
                 let about =
                     json!({"tool": name, "label": preview, "toolCallId": id.as_str(), "status": "running"});
-                self.progress(about).await
+                self.progress(about)
             }
             Event::ToolEnded { id, name, status } if self.tool_progress && !name.starts_with('_') => {
                 let status = if status == OutcomeStatus::Done { "completed" } else { status.as_str() };
-                self.progress(json!({"tool": name, "toolCallId": id.as_str(), "status": status})).await
+                self.progress(json!({"tool": name, "toolCallId": id.as_str(), "status": status}))
             }
             _ => Ok(()),
         }
     }
 
-    async fn say(&mut self, text: &str) -> Result<(), Gone> {
+    fn say(&mut self, text: &str) -> Result<(), Gone> {
         self.sent.push_str(text);
-        self.chunk(json!({"content": text}), None, None).await
+        self.chunk(&json!({"content": text}), None, None)
     }
 
-    async fn finish(mut self, ran: Result<Ran, ApiError>) -> Result<(), Gone> {
+    fn finish(mut self, ran: Result<Ran, ApiError>) -> Result<(), Gone> {
         let ended = ran.and_then(|ran| Said::of(&ran).map(|said| (said, ran)));
         match ended {
             Ok((said, ran)) => {
                 if self.sent.trim().is_empty() {
-                    self.say(&said.text).await?;
+                    self.say(&said.text)?;
                 }
                 let finish = Some(said.finish_reason);
-                self.chunk(json!({}), finish, Some(usage(ran.result.usage))).await?;
+                self.chunk(&json!({}), finish, Some(usage(ran.result.usage)))?;
             }
             Err(error) => {
                 self.frames.data(&error.body())?;
-                self.chunk(json!({}), Some("error"), None).await?;
+                self.chunk(&json!({}), Some("error"), None)?;
             }
         }
         self.frames.done()
     }
 
-    async fn chunk(&self, delta: Value, finish: Option<&str>, usage: Option<Value>) -> Result<(), Gone> {
+    fn chunk(&self, delta: &Value, finish: Option<&str>, usage: Option<Value>) -> Result<(), Gone> {
         let mut chunk = self.frame();
         chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         if let Some(usage) = usage {
@@ -148,7 +148,7 @@ impl Chunks {
     }
 
     /// A named event that is also a whole chunk: clients that do not know the name find no choice in it.
-    async fn progress(&self, about: Value) -> Result<(), Gone> {
+    fn progress(&self, about: Value) -> Result<(), Gone> {
         let mut chunk = self.frame();
         if let (Some(chunk), Value::Object(about)) = (chunk.as_object_mut(), about) {
             chunk.extend(about);

@@ -61,7 +61,7 @@ impl Writer {
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &begun).await {
             tracing::warn!(?error, "an answer that was begun could not be kept");
         }
-        self.event("response.created", json!({"response": begun})).await?;
+        self.event("response.created", json!({"response": begun}))?;
         let (sender, mut events) = unbounded_channel();
         let (app, asked, cancel) = (self.app.clone(), self.request.asked.clone(), cancel.clone());
         let turn = async move {
@@ -73,10 +73,10 @@ impl Writer {
         let ran = loop {
             tokio::select! {
                 biased;
-                Some(event) = events.recv() => self.show(event).await?,
+                Some(event) = events.recv() => self.show(event)?,
                 ran = &mut turn => {
                     while let Ok(event) = events.try_recv() {
-                        self.show(event).await?;
+                        self.show(event)?;
                     }
                     break ran;
                 }
@@ -86,18 +86,17 @@ impl Writer {
         self.finish(ran).await
     }
 
-    async fn show(&mut self, event: Event) -> Result<(), Gone> {
+    fn show(&mut self, event: Event) -> Result<(), Gone> {
         match event {
-            Event::Delta(Delta::Text(text)) => self.say(&text).await,
-            Event::Delta(Delta::Restart) if !self.text.is_empty() => self.say("\n\n").await,
-            Event::SegmentEnded => self.close_message().await,
+            Event::Delta(Delta::Text(text)) => self.say(&text),
+            Event::Delta(Delta::Restart) if !self.text.is_empty() => self.say("\n\n"),
+            Event::SegmentEnded => self.close_message(),
             Event::ToolStarted { id, name, .. } => {
                 let item = json!({
                     "type": "function_call", "id": format!("fc_{}", id.as_str()), "status": "in_progress",
                     "name": name, "arguments": "", "call_id": id.as_str(),
                 });
                 self.event("response.output_item.added", json!({"output_index": self.index, "item": item}))
-                    .await
             }
             Event::ToolEnded { id, name, .. } => {
                 let item = json!({
@@ -106,31 +105,30 @@ impl Writer {
                 });
                 let at = self.index;
                 self.index += 1;
-                self.event("response.output_item.done", json!({"output_index": at, "item": item})).await
+                self.event("response.output_item.done", json!({"output_index": at, "item": item}))
             }
             _ => Ok(()),
         }
     }
 
-    async fn say(&mut self, text: &str) -> Result<(), Gone> {
+    fn say(&mut self, text: &str) -> Result<(), Gone> {
         if !self.open {
             self.open = true;
             let item = json!({"type": "message", "id": self.item, "status": "in_progress", "role": "assistant", "content": []});
-            self.event("response.output_item.added", json!({"output_index": self.index, "item": item}))
-                .await?;
+            self.event("response.output_item.added", json!({"output_index": self.index, "item": item}))?;
             let part = json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []});
             let about =
                 json!({"item_id": self.item, "output_index": self.index, "content_index": 0, "part": part});
-            self.event("response.content_part.added", about).await?;
+            self.event("response.content_part.added", about)?;
         }
         self.text.push_str(text);
         let about = json!({
             "item_id": self.item, "output_index": self.index, "content_index": 0, "delta": text, "logprobs": [],
         });
-        self.event("response.output_text.delta", about).await
+        self.event("response.output_text.delta", about)
     }
 
-    async fn close_message(&mut self) -> Result<(), Gone> {
+    fn close_message(&mut self) -> Result<(), Gone> {
         if !std::mem::take(&mut self.open) {
             return Ok(());
         }
@@ -138,16 +136,16 @@ impl Writer {
         let about = json!({
             "item_id": self.item, "output_index": self.index, "content_index": 0, "text": text, "logprobs": [],
         });
-        self.event("response.output_text.done", about).await?;
+        self.event("response.output_text.done", about)?;
         let part = json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []});
         let about =
             json!({"item_id": self.item, "output_index": self.index, "content_index": 0, "part": part});
-        self.event("response.content_part.done", about).await?;
+        self.event("response.content_part.done", about)?;
         let item = message_item(&self.item, "completed", &text);
         let at = self.index;
         self.index += 1;
         self.item = format!("msg_{}", random_hex(24));
-        self.event("response.output_item.done", json!({"output_index": at, "item": item})).await
+        self.event("response.output_item.done", json!({"output_index": at, "item": item}))
     }
 
     async fn finish(&mut self, ran: Result<Ran, ApiError>) -> Result<(), Gone> {
@@ -155,14 +153,14 @@ impl Writer {
         match ended {
             Ok((said, ran)) => {
                 if !self.open {
-                    self.say(&said.text).await?;
+                    self.say(&said.text)?;
                 }
-                self.close_message().await?;
+                self.close_message()?;
                 let response = self.snapshot("completed", &output(&ran, &said.text), ran.result.usage);
                 if let Err(error) = stored::keep(&self.app, &self.request, &response, &ran).await {
                     return self.fail(&error).await;
                 }
-                self.event("response.completed", json!({"response": response})).await
+                self.event("response.completed", json!({"response": response}))
             }
             Err(error) => self.fail(&error).await,
         }
@@ -174,7 +172,7 @@ impl Writer {
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
             tracing::warn!(?error, "an answer that failed could not be kept");
         }
-        self.event("response.failed", json!({"response": response})).await
+        self.event("response.failed", json!({"response": response}))
     }
 
     /// The client has left in the middle.
@@ -194,7 +192,7 @@ impl Writer {
         object(&self.app, &self.request, &self.id, status, items, usage)
     }
 
-    async fn event(&mut self, kind: &str, mut about: Value) -> Result<(), Gone> {
+    fn event(&mut self, kind: &str, mut about: Value) -> Result<(), Gone> {
         about["type"] = json!(kind);
         about["sequence_number"] = json!(self.number);
         self.number += 1;

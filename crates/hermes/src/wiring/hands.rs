@@ -176,7 +176,7 @@ fn approvals(shared: &Shared<'_>, context: &Context, config: &Config) -> Arc<App
     let approvals = approvals.scanned_by(scanner(context, config, &shared.clock));
     let approvals = match shared.surface {
         Surface::Gateway => approvals.for_many_chats(),
-        _ => approvals,
+        Surface::Cli => approvals,
     };
     Arc::new(match shared.judge.clone() {
         Some(side) => approvals.judged_by(side, shared.clock.clone()),
