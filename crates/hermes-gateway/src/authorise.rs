@@ -7,6 +7,8 @@ use hermes_config::{Env, env::split_list};
 pub struct Asker<'a> {
     pub platform: &'a str,
     pub user_id: Option<&'a str>,
+    /// A name nobody else on the platform has.
+    pub handle: Option<&'a str>,
     /// Whether the pairing store knows them.
     pub paired: bool,
 }
@@ -36,9 +38,25 @@ pub fn decide(asker: Asker<'_>, env: &Env) -> Access {
         env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
     } else {
         let short = user.split('@').next().unwrap_or(user);
-        listed.iter().any(|entry| entry == "*" || entry == user || entry == short)
+        listed.iter().map(|entry| bare(entry)).any(|entry| {
+            entry == "*"
+                || entry == user
+                || (!short.is_empty() && entry == short)
+                || asker.handle.is_some_and(|handle| entry.eq_ignore_ascii_case(handle))
+        })
     };
     if granted { Access::Granted } else { Access::Denied }
+}
+
+/// An entry of a list without the dress some platforms copy it in: `<@42>`, `user:42`, `@alice`.
+fn bare(entry: &str) -> &str {
+    let inner = entry.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(entry);
+    let inner = inner.strip_prefix("user:").unwrap_or(inner);
+    // Ids of some platforms begin with the sign and have the server behind a colon.
+    match inner.strip_prefix('@') {
+        Some(rest) if !rest.contains(':') => rest.trim_start_matches('!'),
+        _ => inner,
+    }
 }
 
 /// Whether anybody at all can be let in without pairing; a gateway nobody can reach says so at its start.
@@ -63,7 +81,7 @@ mod tests {
     use super::*;
 
     fn ask(platform: &str, user: Option<&str>, paired: bool, env: &[(&str, &str)]) -> Access {
-        decide(Asker { platform, user_id: user, paired }, &Env::from_pairs(env.iter().copied()))
+        decide(Asker { platform, user_id: user, handle: Some("alice"), paired }, &Env::from_pairs(env.iter().copied()))
     }
 
     #[test]
@@ -90,6 +108,13 @@ mod tests {
             ),
             (Granted, "webhook", None, false, &[][..]),
             (Granted, "slack", Some("U1"), false, &[("SLACK_ALLOWED_USERS", "*")][..]),
+            (Granted, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "<@!42>")][..]),
+            (Granted, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "user:42")][..]),
+            (Granted, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "bob, Alice")][..]),
+            (Granted, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "@alice")][..]),
+            (Denied, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "alic,421")][..]),
+            (Granted, "matrix", Some("@a:b.c"), false, &[("MATRIX_ALLOWED_USERS", "@a:b.c")][..]),
+            (Denied, "matrix", Some("@a:b.c"), false, &[("MATRIX_ALLOWED_USERS", "@b:b.c,@,<>")][..]),
         ] {
             assert_eq!(ask(platform, user, paired, env), expected, "{platform} {user:?} {env:?}");
         }

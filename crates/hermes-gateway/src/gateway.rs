@@ -8,6 +8,7 @@ use hermes_store::{Error, Store};
 use hermes_task::Tasks;
 use hermes_types::{Cancel, Channel, Clock, HolderId, Piece, Reply};
 
+use crate::attend::Attended;
 use crate::deliver::Delivery;
 use crate::desk::Desk;
 use crate::pairing::Pairing;
@@ -35,6 +36,7 @@ pub struct Inner {
     pub(crate) index: Index,
     pub(crate) desk: Desk,
     pub(crate) delivery: Delivery,
+    pub(crate) attended: Attended,
     pub(crate) tasks: Tasks,
     /// Ended first: turns stop where they are and are taken up at the next start.
     pub(crate) turns: Tasks,
@@ -65,6 +67,7 @@ impl Gateway {
                 index: Index::new(&home, store.clone(), calendar.clone()),
                 pairing: Pairing::new(&home),
                 delivery: Delivery::new(store.clone(), clock.clone()),
+                attended: Attended::default(),
                 desk: Desk::default(),
                 holder: HolderId::generate(),
                 tasks: Tasks::new(cancel),

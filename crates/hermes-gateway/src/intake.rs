@@ -36,7 +36,8 @@ impl Gateway {
     fn access(&self, envelope: &Envelope, settings: &Settings) -> Access {
         let user_id = envelope.sender.user_id.as_deref();
         let paired = user_id.is_some_and(|id| self.pairing.is_approved(&envelope.platform, id));
-        authorise::decide(Asker { platform: &envelope.platform, user_id, paired }, &settings.env)
+        let handle = envelope.sender.handle.as_deref();
+        authorise::decide(Asker { platform: &envelope.platform, user_id, handle, paired }, &settings.env)
     }
 
     /// Strangers get a code in a direct message, and silence everywhere else.

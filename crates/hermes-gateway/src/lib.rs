@@ -5,6 +5,7 @@
 //! on disk; a message is closed in the same step in which its answer is queued; a reply leaves through the outbox or not
 //! at all; a conversation in which nothing happens costs no memory.
 
+mod attend;
 pub mod authorise;
 mod courier;
 pub mod cron;
@@ -21,6 +22,7 @@ mod settings;
 pub mod slash;
 mod turn;
 
+pub use attend::Outlook;
 pub use gateway::{Gateway, Inner};
 pub use ports::{Agents, NoServices, NoWatchers, Ports, Services, Watchers, Wish};
 pub use settings::{Live, QuickCommand, Settings, Strangers};

@@ -5,6 +5,7 @@
 mod all {
     pub(crate) mod support;
 
+    mod attend;
     mod chat;
     mod courier;
     mod cron;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Envelope, Intake, LengthUnit,
-    Piece, Place, Receipt, Reply, Sender, Timestamp,
+    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Connection, Envelope, Intake,
+    LengthUnit, Mark, Piece, Place, Receipt, Reply, Sender, Timestamp,
 };
 
 use crate::watched::Watched;
@@ -48,6 +48,10 @@ struct Platform {
     acknowledged: Vec<String>,
     posted: Vec<Posted>,
     faults: VecDeque<SendFault>,
+    /// What listening comes to, instead of messages.
+    breaks: VecDeque<ChannelError>,
+    listened: usize,
+    marks: Vec<(String, Mark)>,
     typing: usize,
     count: u64,
 }
@@ -90,12 +94,14 @@ impl FakeChannel {
                 user_id: Some(user.to_owned()),
                 user_name: Some(format!("{user}'s name")),
                 alt_id: None,
+                handle: None,
             },
             parts: vec![Piece::Text { text: text.to_owned() }],
             message_id: Some(format!("m{key}")),
             reply_to: None,
             reply_to_text: None,
             skill: None,
+            quiet_ms: 0,
             // Later than any clock of a test, so that nothing is ever too old by accident.
             received_at: Timestamp(4_000_000_000.0),
         }
@@ -115,6 +121,21 @@ impl FakeChannel {
     /// The next send goes wrong like this; call it again for the one after.
     pub fn fail_next(&self, fault: SendFault) {
         self.platform.update(|platform| platform.faults.push_back(fault));
+    }
+
+    /// Listening ends with this the next time; call it again for the time after.
+    pub fn break_next(&self, error: ChannelError) {
+        self.platform.update(|platform| platform.breaks.push_back(error));
+    }
+
+    /// How often somebody began to listen.
+    pub fn listened(&self) -> usize {
+        self.platform.read(|platform| platform.listened)
+    }
+
+    /// Marks at messages, in the order in which they were set.
+    pub async fn until_marked(&self, count: usize) -> Vec<(String, Mark)> {
+        self.platform.until(|platform| (platform.marks.len() >= count).then(|| platform.marks.clone())).await
     }
 
     pub fn posted(&self) -> Vec<Posted> {
@@ -200,6 +221,14 @@ impl Channel for FakeChannel {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(async move {
+            let broken = self.platform.update(|platform| {
+                platform.listened += 1;
+                platform.breaks.pop_front()
+            });
+            if let Some(error) = broken {
+                return Err(error);
+            }
+            intake.connection(&self.name, Connection::Up);
             loop {
                 let next = self.platform.until(|platform| platform.incoming.front().cloned());
                 let envelope = tokio::select! {
@@ -263,6 +292,12 @@ impl Channel for FakeChannel {
 
     fn show_typing<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, ()> {
         Box::pin(async move { self.platform.update(|platform| platform.typing += 1) })
+    }
+
+    fn mark<'a>(&'a self, _: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
+        Box::pin(
+            async move { self.platform.update(|platform| platform.marks.push((message.to_owned(), mark))) },
+        )
     }
 }
 

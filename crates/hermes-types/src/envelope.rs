@@ -26,7 +26,16 @@ pub struct Envelope {
     /// A skill the place is bound to; loaded when a conversation begins there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
+    /// More of the same may follow within so many milliseconds: long messages and albums arrive in pieces. What is said
+    /// within that time is answered together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub quiet_ms: u64,
     pub received_at: Timestamp,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Envelope {
@@ -114,6 +123,9 @@ pub struct Sender {
     /// Another id of the same person, more lasting than the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt_id: Option<String>,
+    /// The name the platform makes sure nobody else has, as users write it into lists: `alice`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
 }
 
 /// One piece of an incoming or outgoing message.

@@ -147,6 +147,27 @@ pub trait Channel: Send + Sync {
 
     /// Shows that something is being done; losing it does no harm.
     fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()>;
+
+    /// Shows at a person's message what becomes of it; losing it does no harm.
+    fn mark<'a>(&'a self, place: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
+        let _ = (place, message, mark);
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Chats the platform itself knows of, beyond those somebody has written from.
+    fn chats(&self) -> BoxFuture<'_, Vec<Place>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+/// What becomes of a person's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It is being worked on.
+    Seen,
+    Answered,
+    /// No answer came of it.
+    Failed,
 }
 
 /// What a platform can do.
@@ -177,6 +198,20 @@ pub enum LengthUnit {
 /// Takes envelopes in.
 pub trait Intake: Send + Sync {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>>;
+
+    /// A channel tells how its connection is; people see it. Must not block.
+    fn connection(&self, platform: &str, connection: Connection) {
+        let _ = (platform, connection);
+    }
+}
+
+/// How a channel's connection to its platform is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Connection {
+    /// Messages come in.
+    Up,
+    /// They do not for the moment; the channel tries again by itself.
+    Down(String),
 }
 
 /// What intake did with an envelope.
@@ -194,6 +229,9 @@ pub enum ChannelError {
     Retry { after: Option<Duration>, reason: String },
     #[error("sign in again: {0}")]
     Reauthorise(String),
+    /// Another program is connected in our place; one of the two has to go.
+    #[error("somebody else is connected with the same account: {0}")]
+    Conflict(String),
     #[error("the platform refused it: {0}")]
     Refused(String),
 }

@@ -57,6 +57,7 @@ impl Gateway {
             reply_to: None,
             reply_to_text: None,
             skill: None,
+            quiet_ms: 0,
             received_at: self.clock.now(),
         };
         deliver::plan(&Spoken {

@@ -158,7 +158,7 @@ impl Delivery {
                 }
                 self.store.postpone(due.id, now.plus(pause), reason).await
             }
-            ChannelError::Reauthorise(reason) => {
+            ChannelError::Reauthorise(reason) | ChannelError::Conflict(reason) => {
                 self.store.postpone(due.id, now.plus(LONGEST_PAUSE), reason).await
             }
             ChannelError::Refused(reason) => self.say_plainly(due, reason, now).await,

@@ -112,10 +112,20 @@ fn looks_like_gateway(line: &str) -> bool {
 }
 
 /// When a process began, in the kernel's own count.
-fn start_time(pid: u32) -> Option<u64> {
+pub(super) fn start_time(pid: u32) -> Option<u64> {
+    stat(pid, 19)?.parse().ok()
+}
+
+/// Whether somebody has stopped a process, as with Ctrl+Z.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    stat(pid, 0).is_some_and(|state| matches!(state.as_str(), "T" | "t"))
+}
+
+/// A field of a process's own line, counted after its name.
+fn stat(pid: u32, field: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it stands in brackets and may hold anything.
-    stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()
+    stat.rsplit(')').next()?.split_whitespace().nth(field).map(str::to_owned)
 }
 
 #[cfg(test)]

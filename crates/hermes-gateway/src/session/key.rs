@@ -55,7 +55,7 @@ mod tests {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut place = Place::new(ChatKind::parse(kind).unwrap(), chat);
         place.thread_id = some(thread);
-        let sender = Sender { user_id: some(user), user_name: None, alt_id: some(alt) };
+        let sender = Sender { user_id: some(user), user_name: None, alt_id: some(alt), handle: None };
         session_key(platform, &place, &sender, Isolation::default())
     }
 

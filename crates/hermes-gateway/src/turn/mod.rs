@@ -3,6 +3,7 @@
 //! Invariant: a row of the inbox is closed together with the answer to it being queued, and not before.
 
 mod context;
+mod mark;
 mod present;
 mod question;
 mod run;
@@ -20,12 +21,24 @@ use crate::slash::{self, Done, Surface, Typed, WhileBusy};
 
 /// How long to wait before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Whoever goes on writing for longer than this is answered meanwhile.
+const LONGEST_GATHERING: Duration = Duration::from_secs(10);
 
 /// What a worker does next.
 enum Work {
     Command(Box<Waiting>, Typed),
     /// Said together, in one turn.
     Turn(Vec<Waiting>),
+}
+
+impl Work {
+    /// The newest of the messages that would begin a turn.
+    fn newest(&self) -> Option<&Waiting> {
+        match self {
+            Self::Turn(rows) => rows.last().filter(|row| row.turn.is_none()),
+            Self::Command(..) => None,
+        }
+    }
 }
 
 impl Gateway {
@@ -44,7 +57,7 @@ impl Gateway {
         while !self.is_draining() {
             let seen = self.desk.arrivals(key);
             self.desk.prepare(key);
-            match self.next_work(key).await {
+            match self.gathered_work(key).await {
                 Ok(Some(work)) => self.do_work(key, work).await,
                 Ok(None) if self.desk.leave(key, seen) => return,
                 Ok(None) => {}
@@ -55,6 +68,26 @@ impl Gateway {
             }
         }
         self.desk.abandon(key);
+    }
+
+    /// Long messages and albums arrive in pieces: what belongs together is waited for.
+    async fn gathered_work(&self, key: &str) -> Result<Option<Work>, StoreError> {
+        let began = self.clock.monotonic();
+        let mut work = self.next_work(key).await?;
+        loop {
+            let Some(last) = work.as_ref().and_then(Work::newest) else { return Ok(work) };
+            let quiet = Duration::from_millis(last.envelope.quiet_ms).min(LONGEST_GATHERING);
+            let rest = quiet.saturating_sub(self.clock.now().since(last.envelope.received_at));
+            if rest.is_zero() || self.clock.monotonic().saturating_sub(began) > LONGEST_GATHERING {
+                return Ok(work);
+            }
+            let newest = last.id;
+            self.clock.sleep(rest).await;
+            work = self.next_work(key).await?;
+            if work.as_ref().and_then(Work::newest).is_some_and(|last| last.id == newest) {
+                return Ok(work);
+            }
+        }
     }
 
     async fn next_work(&self, key: &str) -> Result<Option<Work>, StoreError> {

@@ -6,7 +6,7 @@ use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnR
 use hermes_store::{Closing, EndReason, Error as StoreError, Waiting};
 use hermes_text::head;
 use hermes_types::{
-    Cancel, Content, Envelope, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
+    Cancel, Content, Envelope, Mark, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
 };
 
 use super::context::context_prompt;
@@ -113,6 +113,7 @@ impl Gateway {
         }
         let cancel = Cancel::new();
         let presenter = Presenter::start(self, key, envelope, opened.conversation.session());
+        let marks = self.mark_seen(rows);
         self.desk.begin(key, cancel.clone());
         let about = about_turn(envelope, opened.conversation.session());
         self.ports.watchers.emit("agent:start", about.clone());
@@ -122,6 +123,7 @@ impl Gateway {
         let result = ran?;
         self.after_turn(&agent, opened, &result).await?;
         let reply = words_of(&result, stopped);
+        marks.end(if result.failure.is_none() && reply.is_some() { Mark::Answered } else { Mark::Failed });
         self.tell_ended(about, reply.as_deref());
         self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
         Ok(())
@@ -280,14 +282,19 @@ impl Gateway {
 
     /// What the model reads: all that was said, in one.
     async fn compose(&self, rows: &[Waiting], words: Option<&str>, opened: &Opened) -> Said {
-        let mut texts = Vec::new();
+        let mut texts: Vec<String> = Vec::new();
         for row in rows {
-            texts.push(match words {
+            let text = match words {
                 Some(words) => words.to_owned(),
                 None => self.enriched(&row.envelope, &opened.conversation).await,
-            });
+            };
+            // The pictures of an album may all carry its caption.
+            if !text.is_empty() && !texts.contains(&text) {
+                texts.push(text);
+            }
         }
-        let mut text = texts.join("\n");
+        let with_files = rows.iter().any(|row| row.envelope.files().next().is_some());
+        let mut text = texts.join(if with_files { "\n\n" } else { "\n" });
         if let Some(reason) = opened.reset {
             text = format!("{}\n\n{text}", reason.note());
         } else if opened.fresh

@@ -1,7 +1,7 @@
 //! What people see who talk to it.
 
 use hermes_testkit::FakeChannel;
-use hermes_types::{ModelError, Role};
+use hermes_types::{Clock as _, Mark, ModelError, Role};
 
 use super::support::{Bench, Plan, Step, TestModel};
 
@@ -335,4 +335,64 @@ async fn a_first_chat_is_told_about_home_once_and_watchers_about_each_step() {
         "agent:end",
     ];
     assert_eq!(events, expected);
+}
+
+#[tokio::test]
+async fn pieces_that_come_within_the_quiet_time_are_answered_together() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let quiet = std::time::Duration::from_millis(600);
+    let piece = |text: &str| {
+        let mut envelope = bench.channel.envelope("ann", text);
+        envelope.quiet_ms = 600;
+        envelope
+    };
+    let waits = |count: usize| {
+        let clock = bench.clock.clone();
+        async move {
+            while clock.slept().iter().filter(|slept| **slept == quiet).count() < count {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    bench.channel.deliver(piece("first half,"));
+    waits(1).await;
+    bench.channel.deliver(piece("second half"));
+    bench.channel.until_acknowledged(2).await;
+    bench.clock.advance(quiet);
+    // The second piece has a quiet time of its own.
+    waits(2).await;
+    assert_eq!(bench.channel.texts("ann"), Vec::<String>::new());
+    bench.clock.advance(quiet);
+    assert_eq!(
+        bench.channel.until_said("ann", "you said").await,
+        "you said: first half,\nsecond half"
+    );
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.texts("ann").len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_restart_is_not_waited_for_again() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let mut envelope = bench.channel.envelope("ann", "old");
+    envelope.quiet_ms = 600;
+    envelope.received_at = bench.clock.now().minus(std::time::Duration::from_secs(5));
+    bench.channel.deliver(envelope);
+    bench.channel.until_said("ann", "you said: old").await;
+}
+
+#[tokio::test]
+async fn messages_are_marked_as_seen_and_by_what_became_of_them() {
+    let model = TestModel::new(|said, _| match said {
+        "bad" => Step::Fail(ModelError::GiveUp { status: Some(400), message: "no".to_owned() }),
+        said => Step::Say(said.to_owned()),
+    });
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "good");
+    let marks = bench.channel.until_marked(2).await;
+    assert_eq!(marks, [("m1".to_owned(), Mark::Seen), ("m1".to_owned(), Mark::Answered)]);
+    bench.until_quiet().await;
+    bench.channel.write("ann", "bad");
+    let marks = bench.channel.until_marked(4).await;
+    assert_eq!(marks[2..], [("m2".to_owned(), Mark::Seen), ("m2".to_owned(), Mark::Failed)]);
 }

@@ -94,6 +94,7 @@ fn envelope(number: u64) -> Envelope {
         reply_to: None,
         reply_to_text: None,
         skill: None,
+        quiet_ms: 0,
         received_at: Timestamp(4_000_000_000.0),
     }
 }

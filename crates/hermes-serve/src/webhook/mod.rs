@@ -183,12 +183,14 @@ impl Webhooks {
                 user_id: Some(format!("webhook:{name}")),
                 user_name: Some(name.to_owned()),
                 alt_id: None,
+                handle: None,
             },
             parts: vec![Piece::Text { text }],
             message_id: None,
             reply_to: None,
             reply_to_text: None,
             skill: None,
+            quiet_ms: 0,
             received_at: self.gateway.clock.now(),
         }
     }

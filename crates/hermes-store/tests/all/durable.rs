@@ -25,6 +25,7 @@ fn envelope(key: &str, text: &str) -> Envelope {
         reply_to: None,
         reply_to_text: None,
         skill: None,
+        quiet_ms: 0,
         received_at: Timestamp(10.0),
     }
 }

@@ -1,0 +1,151 @@
+//! Listening to a platform for as long as the gateway lives: what breaks is tried again, what cannot work is said.
+//!
+//! Invariant: a platform is either listened to, waiting for its next attempt, or given up with a reason people can read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_types::{Accepted, BoxFuture, Cancel, Channel, ChannelError, Connection, Envelope, Intake};
+
+use crate::gateway::Gateway;
+use crate::process::StateFile;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How long a channel may take to say goodbye.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How a platform is getting on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outlook {
+    /// It is listened to, or will be.
+    Hopeful,
+    /// It cannot work as things are.
+    Hopeless(String),
+}
+
+/// The platforms that are attended.
+#[derive(Debug, Default)]
+pub(crate) struct Attended(Mutex<BTreeMap<String, Outlook>>);
+
+impl Attended {
+    fn set(&self, platform: &str, outlook: Outlook) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(platform.to_owned(), outlook);
+    }
+
+    fn all(&self) -> BTreeMap<String, Outlook> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Gateway {
+    /// Connects a platform and listens to it until the gateway ends.
+    pub fn attend(&self, channel: Arc<dyn Channel>, state: Arc<StateFile>) {
+        let platform = channel.platform().to_owned();
+        self.attended.set(&platform, Outlook::Hopeful);
+        state.platform(&platform, "connecting", None, self.clock.now());
+        self.connect(channel.clone());
+        let gateway = self.clone();
+        drop(self.tasks.spawn_cooperative(format!("listening to {platform}"), move |cancel| async move {
+            let door = Door { gateway: gateway.clone(), state, failures: AtomicU32::new(0) };
+            gateway.listen(&*channel, &door, &cancel).await;
+        }));
+    }
+
+    /// A platform that cannot even be opened.
+    pub fn give_up(&self, platform: &str, code: &str, reason: String, state: &StateFile) {
+        tracing::error!(platform, %reason, "a platform is left alone");
+        self.attended.set(platform, Outlook::Hopeless(reason.clone()));
+        state.platform(platform, "fatal", Some((code, reason)), self.clock.now());
+    }
+
+    /// How each attended platform is getting on.
+    pub fn outlooks(&self) -> BTreeMap<String, Outlook> {
+        self.attended.all()
+    }
+
+    async fn listen(&self, channel: &dyn Channel, door: &Door, cancel: &Cancel) {
+        let platform = channel.platform();
+        loop {
+            let overdue = async {
+                cancel.cancelled().await;
+                self.clock.sleep(GRACE).await;
+            };
+            let ended = tokio::select! {
+                ended = channel.listen(door, cancel) => ended,
+                () = overdue => Ok(()),
+            };
+            let (after, reason) = match ended {
+                Ok(()) if cancel.is_cancelled() => {
+                    return door.state.platform(platform, "disconnected", None, self.clock.now());
+                }
+                Ok(()) => (None, "the connection ended".to_owned()),
+                Err(ChannelError::Retry { after, reason }) => (after, reason),
+                Err(error) => {
+                    self.disconnect(platform);
+                    let code = code_of(platform, &error);
+                    return self.give_up(platform, &code, reason_of(error), &door.state);
+                }
+            };
+            let failures = door.failures.fetch_add(1, Ordering::Relaxed);
+            let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(8)).min(LONGEST_PAUSE);
+            let pause = after.unwrap_or(pause).clamp(Duration::from_secs(1), LONGEST_PAUSE);
+            tracing::warn!(platform, %reason, pause = pause.as_secs(), "a platform is not reached; trying again");
+            let code = format!("{platform}_network_error");
+            door.state.platform(platform, "retrying", Some((&code, reason)), self.clock.now());
+            tokio::select! {
+                () = self.clock.sleep(pause) => {}
+                () = cancel.cancelled() => {}
+            }
+        }
+    }
+}
+
+fn code_of(platform: &str, error: &ChannelError) -> String {
+    match error {
+        ChannelError::Conflict(_) => format!("{platform}_polling_conflict"),
+        ChannelError::Reauthorise(_) => format!("{platform}_auth_error"),
+        _ => format!("{platform}_connect_error"),
+    }
+}
+
+fn reason_of(error: ChannelError) -> String {
+    match error {
+        ChannelError::Reauthorise(reason)
+        | ChannelError::Refused(reason)
+        | ChannelError::Conflict(reason)
+        | ChannelError::Retry { reason, .. } => reason,
+    }
+}
+
+/// Where a channel hands its messages in, and tells how it is.
+struct Door {
+    gateway: Gateway,
+    state: Arc<StateFile>,
+    /// Attempts since it last worked.
+    failures: AtomicU32,
+}
+
+impl Intake for Door {
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>> {
+        self.gateway.accept(envelope)
+    }
+
+    fn connection(&self, platform: &str, connection: Connection) {
+        let now = self.gateway.clock.now();
+        match connection {
+            Connection::Up => {
+                self.failures.store(0, Ordering::Relaxed);
+                tracing::info!(platform, "connected");
+                self.state.platform(platform, "connected", None, now);
+            }
+            Connection::Down(reason) => {
+                tracing::warn!(platform, %reason, "the connection is lost; the channel tries again");
+                let code = format!("{platform}_network_error");
+                self.state.platform(platform, "retrying", Some((&code, reason)), now);
+            }
+        }
+    }
+}
