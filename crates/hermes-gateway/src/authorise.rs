@@ -81,7 +81,10 @@ mod tests {
     use super::*;
 
     fn ask(platform: &str, user: Option<&str>, paired: bool, env: &[(&str, &str)]) -> Access {
-        decide(Asker { platform, user_id: user, handle: Some("alice"), paired }, &Env::from_pairs(env.iter().copied()))
+        decide(
+            Asker { platform, user_id: user, handle: Some("alice"), paired },
+            &Env::from_pairs(env.iter().copied()),
+        )
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Gateway {
         }
     }
 
-    /// Takes up what an earlier process left: replies that were being sent, messages that wait, turns that were cut off.
+    /// Looks at what an earlier process left, before any platform is connected: a reply that was being sent then is told
+    /// from one that is being sent now.
     pub async fn recover(&self) -> Result<(), Error> {
         self.index.import(self.clock.now()).await?;
         let unsure = self.store.recover_outbox().await?;
@@ -92,9 +93,11 @@ impl Gateway {
                 "replies were being sent when the last process ended; they are sent again"
             );
         }
-        for platform in self.platforms() {
-            self.delivery.wake(&platform);
-        }
+        Ok(())
+    }
+
+    /// Goes on with messages that wait and turns that were cut off; the platforms are connected by now.
+    pub async fn go_on(&self) -> Result<(), Error> {
         for key in self.store.waiting_conversations().await? {
             if self.desk.arrive(&key) == crate::desk::Arrival::StartWorker {
                 self.start_worker(key);

@@ -36,9 +36,9 @@ pub use id::{
 pub use message::{Content, FinishReason, Message, Part, Role};
 pub use model::{Completion, Delta, Effort, ModelError, Request};
 pub use port::{
-    Abilities, Accepted, Channel, ChannelError, Command, Connection, Courier, DeltaSink, Dispatch, Environment,
-    ExternalMemory, Finished, Frontend, Hooks, Intake, Job, JobEnd, LengthUnit, Mark, Model, Report, RunError,
-    SideModel, Spawn, Tool, ToolContext, Trace,
+    Abilities, Accepted, Channel, ChannelError, Command, Connection, Courier, DeltaSink, Dispatch,
+    Environment, ExternalMemory, Finished, Frontend, Hooks, Intake, Job, JobEnd, LengthUnit, Mark, Model,
+    Report, RunError, SideModel, Spawn, Tool, ToolContext, Trace,
 };
 pub use provenance::{ContextItem, Provenance};
 pub use raw::{Fields, Raw};

@@ -42,6 +42,15 @@ pub(crate) enum Command {
         #[arg(long)]
         source: Option<String>,
     },
+    /// What is set up: model, keys, platforms, gateway, jobs
+    Status {
+        /// Also keys that are not set
+        #[arg(long)]
+        all: bool,
+        /// Also try whether the API server answers
+        #[arg(long)]
+        deep: bool,
+    },
     /// How large the prompt is, by layer and tool
     PromptSize {
         #[arg(long, default_value = "cli")]
@@ -333,6 +342,12 @@ pub(crate) enum GatewayCommand {
 /// Without flags, questions are asked.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct GatewaySetup {
+    /// Set up this chat platform: telegram, discord, slack
+    #[arg(conflicts_with = "api_server")]
+    pub(crate) platform: Option<String>,
+    /// Answer a question of the platform, as in TELEGRAM_BOT_TOKEN=…; `-` as the value reads it from standard input
+    #[arg(long = "set", value_name = "NAME=VALUE", requires = "platform")]
+    pub(crate) values: Vec<String>,
     /// Set up the OpenAI-compatible API server
     #[arg(long)]
     pub(crate) api_server: bool,

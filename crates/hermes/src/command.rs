@@ -11,4 +11,5 @@ pub(crate) mod pairing;
 pub(crate) mod prompt_size;
 pub(crate) mod send;
 pub(crate) mod sessions;
+pub(crate) mod status;
 pub(crate) mod webhook;

@@ -7,6 +7,7 @@ mod cli;
 mod command;
 mod context;
 mod log;
+mod menu;
 mod output;
 mod random;
 mod wiring;
@@ -53,6 +54,10 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         Command::Config { command } => command::config::run(command, context, output),
         Command::Sessions { command } => command::sessions::run(command, context, output),
         Command::Insights { days, source } => command::insights::run(days, source, context, output),
+        Command::Status { all, deep } => {
+            let keys = if all { command::status::Keys::All } else { command::status::Keys::Set };
+            command::status::run(keys, deep, context, output)
+        }
         Command::PromptSize { platform, json } => {
             command::prompt_size::run(&cli.chat, &platform, json, context, output)
         }

@@ -3,6 +3,8 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::menu;
+
 /// The two streams. Symbols and colour are left to the texts themselves, which make sense without either.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -64,6 +66,21 @@ impl Output {
             Ok(0) | Err(_) => None,
             Ok(_) => Some(line),
         }
+    }
+
+    /// Whether somebody can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.interactive
+    }
+
+    /// Asks for a line that is not shown while it is typed.
+    pub(crate) fn secret_question(&self, question: &str) -> Option<String> {
+        if self.interactive { menu::hidden_line(question) } else { None }
+    }
+
+    /// Lets a person choose one of the rows. Nothing, when they leave or nobody is there.
+    pub(crate) fn choose(&self, title: &str, rows: &[String], first: usize) -> Option<usize> {
+        if self.interactive { menu::choose(title, rows, first) } else { None }
     }
 
     /// Asks a yes-or-no question. Where nobody can answer, the answer is no.

@@ -31,6 +31,23 @@ pub(crate) const TERMINAL_KEYS: &[&str] = &[
     "persistent_shell",
 ];
 
+/// Chat platforms that have a section of their own.
+const PLATFORMS: [&str; 11] = [
+    "telegram",
+    "discord",
+    "slack",
+    "whatsapp",
+    "signal",
+    "sms",
+    "email",
+    "homeassistant",
+    "mattermost",
+    "matrix",
+    "dingtalk",
+];
+/// What is read from the file itself.
+const NOT_VARIABLES: [&str; 2] = ["unauthorized_dm_behavior", "reply_prefix"];
+
 /// Whether a row beats a variable that is already set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Force {
@@ -123,6 +140,29 @@ fn working_folder(config: &Config, env: &Env, surface: Surface, backend: &str, c
     }
 }
 
+/// What stands under a chat platform's name is what its variables say: `discord.auto_thread` is `DISCORD_AUTO_THREAD`.
+fn platform_section(config: &Config, platform: &str, rows: &mut Rows<'_>) {
+    let Some(section) = config.user().get(platform).and_then(Value::as_map) else { return };
+    for (key, value) in section.iter().filter(|(key, _)| !NOT_VARIABLES.contains(key)) {
+        let text = match value {
+            Value::Seq(_) => {
+                let items = config.list(&format!("{platform}.{key}"));
+                // A pattern may hold a comma; then the list is written so that nothing is torn.
+                let torn = items.iter().any(|item| item.contains(','));
+                if torn { export(value) } else { Some(items.join(",")) }
+            }
+            Value::Map(_) => None,
+            value => export(value),
+        };
+        let name = format!("{platform}_{key}").to_uppercase();
+        if super::dotenv::is_name(&name)
+            && let Some(text) = text.filter(|text| !text.is_empty())
+        {
+            rows.put(name, text, Force::FillGap);
+        }
+    }
+}
+
 fn gateway(config: &Config, rows: &mut Rows<'_>) {
     rows.user_value(config, "agent.max_turns", "HERMES_MAX_ITERATIONS");
     for (dotted, name) in [
@@ -130,8 +170,6 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
         ("human_delay.mode", "HERMES_HUMAN_DELAY_MODE"),
         ("human_delay.min_ms", "HERMES_HUMAN_DELAY_MIN_MS"),
         ("human_delay.max_ms", "HERMES_HUMAN_DELAY_MAX_MS"),
-        ("discord.require_mention", "DISCORD_REQUIRE_MENTION"),
-        ("discord.auto_thread", "DISCORD_AUTO_THREAD"),
     ] {
         if config.is_user_set(dotted)
             && let Some(value) =
@@ -140,9 +178,8 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
             rows.put(name, value, Force::FillGap);
         }
     }
-    let channels = config.list("discord.free_response_channels").join(",");
-    if !channels.is_empty() {
-        rows.put("DISCORD_FREE_RESPONSE_CHANNELS", channels, Force::FillGap);
+    for platform in PLATFORMS {
+        platform_section(config, platform, rows);
     }
     rows.put("HERMES_QUIET", "1".to_owned(), Force::Override);
     rows.put("HERMES_EXEC_ASK", "1".to_owned(), Force::Override);

@@ -248,3 +248,20 @@ fn provider_names_are_canonical() {
     assert!(matches!(error, Error::UnknownProvider { .. }));
     assert_eq!(error.to_string(), "Unknown provider 'Nope'.");
 }
+
+#[test]
+fn sections_of_chat_platforms_are_their_variables() {
+    let text = "telegram:\n  require_mention: true\n  mention_patterns: ['^hey\\b', 'a{1,2}']\n  unauthorized_dm_behavior: ignore\n\
+                slack:\n  free_response_channels: [C1, C2]\n  reactions: off\nterminal:\n  backend: local\n";
+    let loaded = config(text, &[]);
+    let shell = env(&[("SLACK_REACTIONS", "true"), ("HOME", "/home/u")]);
+    let gateway = bridge(&loaded, &shell, Surface::Gateway, Path::new("/work"));
+    let has = |name: &str| gateway.get(name).map(String::as_str);
+    assert_eq!(has("TELEGRAM_REQUIRE_MENTION"), Some("True"));
+    assert_eq!(has("TELEGRAM_MENTION_PATTERNS"), Some(r#"["^hey\\b","a{1,2}"]"#), "a comma tears nothing");
+    assert_eq!(has("TELEGRAM_UNAUTHORIZED_DM_BEHAVIOR"), None);
+    assert_eq!(has("SLACK_FREE_RESPONSE_CHANNELS"), Some("C1,C2"));
+    assert_eq!(has("SLACK_REACTIONS"), None, "already set");
+    let cli = bridge(&loaded, &shell, Surface::Cli, Path::new("/work"));
+    assert!(!cli.contains_key("TELEGRAM_REQUIRE_MENTION"));
+}

@@ -139,7 +139,7 @@ impl Delivery {
                 }
                 self.store.mark_sent(id, receipt, self.clock.now()).await
             }
-            Err(error) => self.not_sent(due, error).await,
+            Err(error) => self.not_sent(due, error, channel.abilities().limit).await,
         };
         if let Err(error) = noted {
             tracing::error!(%error, "what became of a reply could not be written down");
@@ -147,7 +147,7 @@ impl Delivery {
         self.settled.notify_waiters();
     }
 
-    async fn not_sent(&self, due: Due, error: ChannelError) -> Result<(), Error> {
+    async fn not_sent(&self, due: Due, error: ChannelError, limit: usize) -> Result<(), Error> {
         let now = self.clock.now();
         match error {
             ChannelError::Retry { after, reason } => {
@@ -161,12 +161,12 @@ impl Delivery {
             ChannelError::Reauthorise(reason) | ChannelError::Conflict(reason) => {
                 self.store.postpone(due.id, now.plus(LONGEST_PAUSE), reason).await
             }
-            ChannelError::Refused(reason) => self.say_plainly(due, reason, now).await,
+            ChannelError::Refused(reason) => self.say_plainly(due, reason, limit, now).await,
         }
     }
 
     /// A text the platform refused is tried once more without its dress.
-    async fn say_plainly(&self, due: Due, reason: String, now: Timestamp) -> Result<(), Error> {
+    async fn say_plainly(&self, due: Due, reason: String, limit: usize, now: Timestamp) -> Result<(), Error> {
         let plain = due.reply.pieces.iter().find_map(|piece| match piece {
             Piece::Text { text } if !text.starts_with(PLAIN_MARK) => Some(text.clone()),
             _ => None,
@@ -175,8 +175,9 @@ impl Delivery {
         self.store.mark_undeliverable(due.id, reason, now).await?;
         let Some(text) = plain else { return Ok(()) };
         let mut reply = due.reply;
+        let room = LONGEST_PLAIN.min(limit.saturating_sub(PLAIN_MARK.len() + 1));
         reply.pieces =
-            vec![Piece::Text { text: format!("{PLAIN_MARK}\n{}", hermes_text::head(&text, LONGEST_PLAIN)) }];
+            vec![Piece::Text { text: format!("{PLAIN_MARK}\n{}", hermes_text::head(&text, room)) }];
         reply.draft = None;
         reply.idempotency_key.push_str(":plain");
         self.store.enqueue(&due.conversation, reply, now).await?;

@@ -363,10 +363,7 @@ async fn pieces_that_come_within_the_quiet_time_are_answered_together() {
     waits(2).await;
     assert_eq!(bench.channel.texts("ann"), Vec::<String>::new());
     bench.clock.advance(quiet);
-    assert_eq!(
-        bench.channel.until_said("ann", "you said").await,
-        "you said: first half,\nsecond half"
-    );
+    assert_eq!(bench.channel.until_said("ann", "you said").await, "you said: first half,\nsecond half");
     bench.until_quiet().await;
     assert_eq!(bench.channel.texts("ann").len(), 1);
 }

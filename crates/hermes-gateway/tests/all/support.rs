@@ -137,12 +137,13 @@ impl Plan {
         let ports = Ports { agents, services: Arc::new(NoServices), watchers: events.clone() };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
+        gateway.recover().await.unwrap();
         gateway.connect(Arc::new(self.channel.clone()));
         let (listener, intake, stop) = (self.channel.clone(), gateway.clone(), cancel.clone());
         drop(hermes_task::spawn_named("listening", &cancel, async move {
             let _ = listener.listen(&intake, &stop).await;
         }));
-        gateway.recover().await.unwrap();
+        gateway.go_on().await.unwrap();
         Bench {
             events,
             witness,
@@ -212,8 +213,9 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
     let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
     let cancel = Cancel::new();
     let gateway = Gateway::new(store, clock, Arc::new(CivilTime::utc), live, ports, &cancel);
-    gateway.connect(channel.clone());
     gateway.recover().await.unwrap();
+    gateway.connect(channel.clone());
+    gateway.go_on().await.unwrap();
     let intake = gateway.clone();
     drop(hermes_task::spawn_named("listening", &cancel, async move {
         let _ = channel.listen(&intake, &Cancel::new()).await;

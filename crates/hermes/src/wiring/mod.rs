@@ -1,5 +1,6 @@
 //! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
 
+pub(crate) mod channels;
 mod code;
 pub(crate) mod courier;
 mod delegation;

@@ -26,6 +26,7 @@ use crate::cli::{self, ChatArguments};
 use crate::context::{Context, local_time};
 use crate::log::{self, Echo};
 use crate::output::Output;
+use crate::wiring::channels::{self, Channels};
 use crate::wiring::hooks::Hooks;
 use crate::wiring::staff::{Staff, context as context_of};
 use crate::wiring::{Order, Wired, assemble};
@@ -108,6 +109,8 @@ struct Running {
     gateway: Gateway,
     api: Option<(App, Listening)>,
     webhooks: Option<Listening>,
+    /// What keeps other gateways off our platforms.
+    channels: Channels,
     wired: Wired,
     /// Session logs that are still to be written.
     logs: Arc<LaterLogs>,
@@ -178,14 +181,16 @@ async fn start(
     if let Some(notices) = wired.notices.take() {
         drop(beside.spawn("notices of processes", pass_on(gateway.clone(), notices)));
     }
-    let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     gateway.recover().await?;
+    let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
+    let channels = channels::open(&gateway, &state);
+    gateway.go_on().await?;
     // Last: who finds it healthy finds everything there.
     let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     hermes_gateway::cron::start(&gateway);
     let platforms = gateway.platforms();
     gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
-    Ok(Running { gateway, api, webhooks, wired, logs, state, beside, cancel })
+    Ok(Running { gateway, api, webhooks, channels, wired, logs, state, beside, cancel })
 }
 
 /// Tells chats what the processes they started have to say.
@@ -289,7 +294,7 @@ impl Running {
     }
 
     async fn stop(self) {
-        let Self { gateway, api, webhooks, wired, logs, state, beside, cancel } = self;
+        let Self { gateway, api, webhooks, channels, wired, logs, state, beside, cancel } = self;
         if let Some(webhooks) = webhooks {
             webhooks.close(&*gateway.clock).await;
             state.platform("webhook", "disconnected", None, gateway.clock.now());
@@ -299,6 +304,7 @@ impl Running {
             state.platform("api_server", "disconnected", None, gateway.clock.now());
         }
         gateway.stop().await;
+        drop(channels);
         let folder = gateway.live.home().sessions();
         let rest = async { while logs.write(&folder, LOGS_AT_ONCE, gateway.clock.now()).await {} };
         tokio::select! {

@@ -1,28 +1,54 @@
 //! `hermes gateway setup`: which ways in the gateway has. Values go to `.env`.
 
+mod api_server;
+mod platform;
+
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result};
+use hermes_channels::{PLATFORMS, Platform};
 use hermes_config::env::dotenv;
 use hermes_config::{Config, Env, Management};
 use hermes_gateway::process;
-use hermes_serve::ServerSettings;
 
 use super::service::{self, Force, Scope};
 use crate::cli::GatewaySetup;
 use crate::context::Context;
 use crate::output::{Answer, Output};
-use crate::random;
 
 /// A way in, as the menu knows it.
-struct Row {
-    name: &'static str,
-    state: fn(&Config, &Env) -> State,
-    configure: fn(&Desk<'_>) -> Result<()>,
+#[derive(Clone, Copy)]
+enum Way {
+    ApiServer,
+    Chat(&'static Platform),
 }
 
-/// Every way in. A platform is one more line.
-const ROWS: &[Row] = &[Row { name: "API server", state: api_server_state, configure: configure_api_server }];
+impl Way {
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::ApiServer).chain(PLATFORMS.iter().map(Self::Chat))
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::ApiServer => "API server",
+            Self::Chat(platform) => platform.label,
+        }
+    }
+
+    fn state(self, config: &Config, env: &Env) -> State {
+        match self {
+            Self::ApiServer => api_server::state(config, env),
+            Self::Chat(platform) => platform::state(platform, config, env),
+        }
+    }
+
+    fn configure(self, desk: &Desk<'_>) -> Result<()> {
+        match self {
+            Self::ApiServer => api_server::configure(desk),
+            Self::Chat(platform) => platform::configure(desk, platform),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -50,11 +76,18 @@ pub(crate) fn run(arguments: &GatewaySetup, context: &Context, output: &Output) 
     Management::of(&context.home, &context.env).allow("run setup")?;
     context.home.ensure_for_setup()?;
     let desk = Desk { arguments, context, output };
-    if arguments.api_server {
-        configure_api_server(&desk)?;
+    if let Some(name) = &arguments.platform {
+        let known: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();
+        let found = hermes_channels::platform(&name.to_lowercase());
+        let platform =
+            found.with_context(|| format!("`{name}` is no platform; there are: {}", known.join(", ")))?;
+        platform::configure(&desk, platform)?;
+    } else if arguments.api_server {
+        api_server::configure(&desk)?;
     } else if !arguments.service && !desk.choose()? {
         output.error(
-            "nobody can be asked here; say it with flags, as in `hermes gateway setup --api-server --port 8642 --yes`",
+            "nobody can be asked here; say it with flags, as in `hermes gateway setup --api-server --port 8642 --yes` or \
+             `hermes gateway setup telegram --set TELEGRAM_BOT_TOKEN=- --yes`",
         );
         return Ok(ExitCode::FAILURE);
     }
@@ -64,30 +97,35 @@ pub(crate) fn run(arguments: &GatewaySetup, context: &Context, output: &Output) 
 impl Desk<'_> {
     /// The menu, until it is left. Tells whether there was anybody to choose.
     fn choose(&self) -> Result<bool> {
-        for round in 0.. {
-            self.list();
-            let question = format!("Choose 1-{} [{}]: ", ROWS.len() + 1, ROWS.len() + 1);
-            let Some(chosen) = self.ask(&question) else { return Ok(round > 0) };
-            let number: Option<usize> = chosen.parse().ok();
-            match number.and_then(|number| ROWS.get(number.checked_sub(1)?)) {
-                Some(row) => (row.configure)(self)?,
-                None if chosen.is_empty() || number == Some(ROWS.len() + 1) => break,
-                None => self.output.line(&format!("`{chosen}` is none of the numbers")),
+        if self.arguments.yes || !self.output.can_ask() {
+            return Ok(false);
+        }
+        let ways: Vec<Way> = Way::all().collect();
+        let mut at = 0;
+        loop {
+            match self.output.choose("The gateway can be reached by:", &self.rows(&ways), at) {
+                Some(chosen) if chosen < ways.len() => {
+                    at = chosen;
+                    if let Some(way) = ways.get(chosen) {
+                        way.configure(self)?;
+                    }
+                }
+                _ => return Ok(true),
             }
         }
-        Ok(true)
     }
 
-    fn list(&self) {
+    fn rows(&self, ways: &[Way]) -> Vec<String> {
         // Read anew each time: the menu itself changes it.
+        let (config, env) = self.read();
+        let row = |way: &Way| format!("{:<16} [{}]", way.label(), way.state(&config, &env).words());
+        ways.iter().map(row).chain(std::iter::once("Done".to_owned())).collect()
+    }
+
+    /// The configuration as it is now.
+    fn read(&self) -> (Config, Env) {
         let env = Env::process().with_files(&self.context.home, None);
-        let config = Config::load(&self.context.home, &env);
-        self.output.line("The gateway can be reached by:");
-        for (number, row) in ROWS.iter().enumerate() {
-            let state = (row.state)(&config, &env).words();
-            self.output.line(&format!("  {}. {:<16} [{state}]", number + 1, row.name));
-        }
-        self.output.line(&format!("  {}. Done", ROWS.len() + 1));
+        (Config::load(&self.context.home, &env), env)
     }
 
     /// An answer without blanks around it. Nothing where nobody can or wants to be asked.
@@ -124,50 +162,5 @@ impl Desk<'_> {
             output.line("`hermes gateway run` runs it in the foreground, `hermes gateway install` installs it as a service.");
         }
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-fn api_server_state(config: &Config, env: &Env) -> State {
-    match ServerSettings::resolve(config, env) {
-        Some(_) => State::Configured,
-        None => State::NotConfigured,
-    }
-}
-
-fn configure_api_server(desk: &Desk<'_>) -> Result<()> {
-    let env = &desk.context.env;
-    let present = ServerSettings::resolve(&Config::load(&desk.context.home, env), env);
-    let port =
-        ask_port(desk, present.as_ref().map_or(ServerSettings::PORT, |server| server.port))?.to_string();
-    let said = match &desk.arguments.key {
-        Some(key) => key.trim().to_owned(),
-        None => {
-            desk.ask("Key callers must send [keep the present one, or a random one]: ").unwrap_or_default()
-        }
-    };
-    let has_key = present.is_some_and(|server| server.key.is_some());
-    let key = match said.as_str() {
-        "" if has_key => None,
-        "" => Some(random::key()?),
-        said => Some(said.to_owned()),
-    };
-    let mut values = vec![("API_SERVER_ENABLED", "true"), ("API_SERVER_PORT", &port)];
-    values.extend(key.as_deref().map(|key| ("API_SERVER_KEY", key)));
-    desk.save(&values)?;
-    desk.output
-        .line(&format!("  The API is at http://127.0.0.1:{port}/v1; callers send the key API_SERVER_KEY."));
-    Ok(())
-}
-
-fn ask_port(desk: &Desk<'_>, present: u16) -> Result<u16> {
-    if let Some(port) = desk.arguments.port {
-        return Ok(port);
-    }
-    match desk.ask(&format!("Port [{present}]: ")).as_deref() {
-        None | Some("") => Ok(present),
-        Some(said) => match said.parse() {
-            Ok(port) if port > 0 => Ok(port),
-            _ => bail!("`{said}` is no port: a number from 1 to 65535"),
-        },
     }
 }

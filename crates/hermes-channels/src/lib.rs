@@ -1,0 +1,16 @@
+//! Chat platforms. One module each, which translates between the platform's wire and envelopes, and nothing else.
+//!
+//! Does not know who may speak, what a command means or how an answer is made: that is the gateway's. Does not read the
+//! environment or the home: what a channel needs comes in as [`Options`] and through [`Host`]. Invariant: a platform is
+//! told that a message was taken only after the intake said so.
+
+mod host;
+mod media;
+mod multipart;
+mod options;
+mod pause;
+mod platform;
+
+pub use host::{Host, Incoming, MenuCommand, Surroundings};
+pub use options::Options;
+pub use platform::{PLATFORMS, Platform, Variable, VariableKind, platform};

@@ -1,0 +1,53 @@
+//! The API server's questions.
+
+use anyhow::{Result, bail};
+use hermes_config::{Config, Env};
+use hermes_serve::ServerSettings;
+
+use super::{Desk, State};
+use crate::random;
+
+pub(super) fn state(config: &Config, env: &Env) -> State {
+    match ServerSettings::resolve(config, env) {
+        Some(_) => State::Configured,
+        None => State::NotConfigured,
+    }
+}
+
+pub(super) fn configure(desk: &Desk<'_>) -> Result<()> {
+    let env = &desk.context.env;
+    let present = ServerSettings::resolve(&Config::load(&desk.context.home, env), env);
+    let port =
+        ask_port(desk, present.as_ref().map_or(ServerSettings::PORT, |server| server.port))?.to_string();
+    let said = match &desk.arguments.key {
+        Some(key) => key.trim().to_owned(),
+        None => {
+            desk.ask("Key callers must send [keep the present one, or a random one]: ").unwrap_or_default()
+        }
+    };
+    let has_key = present.is_some_and(|server| server.key.is_some());
+    let key = match said.as_str() {
+        "" if has_key => None,
+        "" => Some(random::key()?),
+        said => Some(said.to_owned()),
+    };
+    let mut values = vec![("API_SERVER_ENABLED", "true"), ("API_SERVER_PORT", &port)];
+    values.extend(key.as_deref().map(|key| ("API_SERVER_KEY", key)));
+    desk.save(&values)?;
+    desk.output
+        .line(&format!("  The API is at http://127.0.0.1:{port}/v1; callers send the key API_SERVER_KEY."));
+    Ok(())
+}
+
+fn ask_port(desk: &Desk<'_>, present: u16) -> Result<u16> {
+    if let Some(port) = desk.arguments.port {
+        return Ok(port);
+    }
+    match desk.ask(&format!("Port [{present}]: ")).as_deref() {
+        None | Some("") => Ok(present),
+        Some(said) => match said.parse() {
+            Ok(port) if port > 0 => Ok(port),
+            _ => bail!("`{said}` is no port: a number from 1 to 65535"),
+        },
+    }
+}

@@ -1,0 +1,109 @@
+//! The questions of a chat platform, as its table has them.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use anyhow::{Context as _, Result, bail};
+use hermes_channels::{Options, Platform, Variable, VariableKind};
+use hermes_config::{Config, Env};
+
+use super::{Desk, State};
+use crate::wiring::channels::options;
+
+pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> State {
+    if platform.is_configured(&options(platform, config, env)) {
+        State::Configured
+    } else {
+        State::NotConfigured
+    }
+}
+
+/// Asks what is not said by flags, and writes the answers.
+pub(super) fn configure(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
+    let mut given = given(desk, platform)?;
+    let (config, env) = desk.read();
+    let present = options(platform, &config, &env);
+    if !desk.arguments.yes {
+        desk.output.line(&format!("\n{}\n{}\n", platform.label, platform.guide.trim_end()));
+    }
+    let mut values: Vec<(&str, String)> = Vec::new();
+    for variable in platform.variables {
+        let has = present.text(variable.name);
+        let said = match given.remove(variable.name) {
+            Some(value) => Some(value),
+            None => ask(desk, variable, has),
+        };
+        match said.filter(|value| !value.is_empty()) {
+            Some(value) => values.push((variable.name, value)),
+            None if has.is_none() && variable.kind != VariableKind::Optional => {
+                bail!("{} needs {}; nothing was changed", platform.label, variable.name);
+            }
+            None => {}
+        }
+    }
+    let written: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    if !written.is_empty() {
+        desk.save(&written)?;
+    }
+    let (config, env) = desk.read();
+    say_who_gets_in(desk, platform, &options(platform, &config, &env));
+    Ok(())
+}
+
+/// What was said by flags. A name the platform does not ask for is a slip.
+fn given<'a>(desk: &'a Desk<'_>, platform: &Platform) -> Result<BTreeMap<&'a str, String>> {
+    let mut given = BTreeMap::new();
+    for pair in &desk.arguments.values {
+        let (name, value) = pair.split_once('=').with_context(|| format!("`{pair}`: write NAME=VALUE"))?;
+        if !platform.variables.iter().any(|variable| variable.name == name) {
+            let names: Vec<&str> = platform.variables.iter().map(|variable| variable.name).collect();
+            bail!("{} does not ask for `{name}`; it asks for: {}", platform.label, names.join(", "));
+        }
+        let value = if value == "-" { from_input(name)? } else { value.trim().to_owned() };
+        if value.contains(['\n', '\r']) {
+            bail!("{name} must be one line");
+        }
+        given.insert(name, value);
+    }
+    Ok(given)
+}
+
+/// A value that does not stand in the list of processes.
+fn from_input(name: &str) -> Result<String> {
+    let mut text = String::new();
+    let input = std::io::stdin().take(64 * 1024).read_to_string(&mut text);
+    input.with_context(|| format!("{name} could not be read from standard input"))?;
+    Ok(text.trim().to_owned())
+}
+
+fn ask(desk: &Desk<'_>, variable: &Variable, has: Option<&str>) -> Option<String> {
+    if desk.arguments.yes {
+        return None;
+    }
+    let now = match (variable.kind, has) {
+        (VariableKind::RequiredSecret, Some(_)) => "[keep the present one]".to_owned(),
+        (_, Some(value)) => format!("[{value}]"),
+        (VariableKind::Optional, None) => "[none]".to_owned(),
+        (_, None) => "(needed)".to_owned(),
+    };
+    let question = format!("{} {now}: ", variable.words);
+    let said = match variable.kind {
+        VariableKind::RequiredSecret => desk.output.secret_question(&question),
+        _ => desk.output.question(&question),
+    };
+    said.map(|said| said.trim().to_owned())
+}
+
+fn say_who_gets_in(desk: &Desk<'_>, platform: &Platform, now: &Options) {
+    let upper = platform.name.to_uppercase();
+    let open = now.flag(&format!("{upper}_ALLOW_ALL_USERS"), false);
+    let listed = !now.list(&format!("{upper}_ALLOWED_USERS")).is_empty();
+    desk.output.line(&match (open, listed) {
+        (true, _) => format!("  Everybody on {} may talk to the agent ({upper}_ALLOW_ALL_USERS).", platform.label),
+        (false, true) => format!("  Those in {upper}_ALLOWED_USERS may talk to the agent; others get a pairing code."),
+        (false, false) => format!(
+            "  Nobody is let in yet: whoever writes gets a code, and `hermes pairing approve {} CODE` lets them in.",
+            platform.name
+        ),
+    });
+}

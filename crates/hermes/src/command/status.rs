@@ -1,0 +1,185 @@
+//! `hermes status`: what is set up, at a glance. Shows no part of any secret, so that it can be shared.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hermes_channels::PLATFORMS;
+use hermes_config::auth::AuthFile;
+use hermes_config::env::bridge::bridge;
+use hermes_config::env::variables::VARIABLES;
+use hermes_config::{Config, Env, Surface};
+use hermes_gateway::process;
+use hermes_model::provider::{Choice, Facts, Resolved, resolve};
+use hermes_schedule::{Jobs, Listed, Zone};
+use hermes_serve::{ServerSettings, WebhookSettings};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::output::Output;
+use crate::wiring::channels::options;
+
+/// Which keys are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keys {
+    Set,
+    All,
+}
+
+pub(crate) fn run(keys: Keys, deep: bool, context: &Context, output: &Output) -> Result<ExitCode> {
+    let config = context.config(output);
+    let env = context.env.with(bridge(&config, &context.env, Surface::Gateway, std::path::Path::new("/")));
+    let sections = [
+        ("Environment", environment(context, &config)),
+        ("API keys", api_keys(keys, &env)),
+        ("Sign-ins", sign_ins(context)),
+        ("Terminal backend", terminal(&config, &env)),
+        ("Messaging platforms", platforms(context, &config, &env)),
+        ("Gateway", gateway(context, &config, &env, deep)),
+        ("Scheduled jobs", vec![jobs(context, &config)]),
+        ("Chats", vec![chats(context)]),
+    ];
+    output.line("Hermes Agent Status");
+    for (title, lines) in sections {
+        output.line(&format!("\n{title}"));
+        for line in lines {
+            output.line(&format!("  {line}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mark(good: bool) -> &'static str {
+    if good { "✓" } else { "✗" }
+}
+
+fn row(good: bool, name: &str, what: &str) -> String {
+    format!("{} {name:<14} {what}", mark(good))
+}
+
+fn environment(context: &Context, config: &Config) -> Vec<String> {
+    let file = |name: &str| {
+        let path = context.home.join(name);
+        row(path.exists(), name, &path.display().to_string())
+    };
+    let facts = Facts::read(&context.home, config.clone(), context.env.clone());
+    let (good, model) = match resolve(&facts, &Choice::default(), Surface::Cli) {
+        Ok(Resolved::Offline) => (false, "offline (built in; not a language model)".to_owned()),
+        Ok(Resolved::Target(target)) => (true, format!("{} at {}", target.model, target.provider())),
+        Err(error) => (false, error.to_string()),
+    };
+    vec![
+        row(context.home.path().exists(), "home", &context.home.path().display().to_string()),
+        file("config.yaml"),
+        file(".env"),
+        row(good, "model", &model),
+    ]
+}
+
+fn api_keys(keys: Keys, env: &Env) -> Vec<String> {
+    let chat = |name: &str| PLATFORMS.iter().any(|platform| name.starts_with(&platform.name.to_uppercase()));
+    let rows = VARIABLES
+        .iter()
+        .filter(|variable| variable.secret && !chat(variable.name))
+        .filter(|variable| keys == Keys::All || env.is_set(variable.name))
+        .map(|variable| {
+            let set = env.is_set(variable.name);
+            format!("{} {:<28} {}", mark(set), variable.name, if set { "set" } else { "not set" })
+        });
+    or_none(rows.collect(), "none is set; `hermes status --all` lists those there are")
+}
+
+fn sign_ins(context: &Context) -> Vec<String> {
+    let state = AuthFile::new(&context.home).read();
+    let rows = state.providers().into_iter().map(|name| {
+        let expiry = state.provider(name).and_then(|state| state.get("expires_at")).and_then(Value::as_str);
+        row(true, name, &expiry.map_or_else(|| "signed in".to_owned(), |at| format!("signed in, until {at}")))
+    });
+    or_none(rows.collect(), "none")
+}
+
+fn terminal(config: &Config, env: &Env) -> Vec<String> {
+    let backend = env.get("TERMINAL_ENV").map_or_else(|| config.text("terminal.backend"), str::to_owned);
+    let sudo = if env.is_set("SUDO_PASSWORD") { "with a password for sudo" } else { "no password for sudo" };
+    vec![row(true, &backend, sudo)]
+}
+
+fn platforms(context: &Context, config: &Config, env: &Env) -> Vec<String> {
+    let state = state_file(context);
+    let mut lines: Vec<String> = PLATFORMS
+        .iter()
+        .map(|platform| {
+            let configured = platform.is_configured(&options(platform, config, env));
+            if !configured {
+                return row(false, platform.label, "not configured");
+            }
+            let upper = platform.name.to_uppercase();
+            let home = env.get(&format!("{upper}_HOME_CHANNEL")).map(str::to_owned);
+            let home = home
+                .or_else(|| config.text_if_any(&format!("platforms.{}.home_channel.chat_id", platform.name)));
+            let home =
+                home.map_or_else(|| "no home channel".to_owned(), |home| format!("home channel {home}"));
+            row(true, platform.label, &format!("configured, {home}{}", live(&state, platform.name)))
+        })
+        .collect();
+    let api = ServerSettings::resolve(config, env);
+    let words = api.as_ref().map_or("not configured".to_owned(), |api| format!("port {}", api.port));
+    lines.push(row(api.is_some(), "API server", &format!("{words}{}", live(&state, "api_server"))));
+    let hooks = WebhookSettings::resolve(config, env).is_some();
+    let words = if hooks { "configured" } else { "not configured" };
+    lines.push(row(hooks, "Webhooks", &format!("{words}{}", live(&state, "webhook"))));
+    lines
+}
+
+/// What the gateway that runs says about a platform.
+fn live(state: &Value, name: &str) -> String {
+    let entry = state.pointer(&format!("/platforms/{name}"));
+    let text = |key: &str| entry.and_then(|entry| entry.get(key)).and_then(Value::as_str);
+    match (text("state"), text("error_message")) {
+        (Some(state), Some(error)) => format!(" ({state}: {error})"),
+        (Some(state), None) => format!(" ({state})"),
+        (None, _) => String::new(),
+    }
+}
+
+/// The state the running gateway writes; nothing when none runs.
+fn state_file(context: &Context) -> Value {
+    if process::running(&context.home).is_none() {
+        return Value::Null;
+    }
+    let text = std::fs::read_to_string(context.home.gateway_state()).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn gateway(context: &Context, config: &Config, env: &Env, deep: bool) -> Vec<String> {
+    let running = process::running(&context.home);
+    let mut lines = vec![match running {
+        Some(pid) => row(true, "running", &format!("PID {pid}")),
+        None => row(false, "not running", "`hermes gateway run`, or `hermes gateway install`"),
+    }];
+    if deep && let Some(api) = ServerSettings::resolve(config, env) {
+        let open = std::net::TcpStream::connect(("127.0.0.1", api.port)).is_ok();
+        lines.push(row(
+            open,
+            "API port",
+            &format!("{} {}", api.port, if open { "answers" } else { "does not answer" }),
+        ));
+    }
+    lines
+}
+
+fn jobs(context: &Context, config: &Config) -> String {
+    let jobs = Jobs::new(context.home.clone(), Zone::configured(config, &context.env));
+    let (active, total) = (jobs.list(Listed::Enabled).len(), jobs.list(Listed::All).len());
+    format!("{active} active, {total} total")
+}
+
+fn chats(context: &Context) -> String {
+    let text = std::fs::read_to_string(context.home.sessions().join("sessions.json")).unwrap_or_default();
+    let count =
+        serde_json::from_str::<Value>(&text).ok().and_then(|file| file.as_object().map(|chats| chats.len()));
+    format!("{} in sessions.json", count.unwrap_or(0))
+}
+
+fn or_none(lines: Vec<String>, words: &str) -> Vec<String> {
+    if lines.is_empty() { vec![words.to_owned()] } else { lines }
+}

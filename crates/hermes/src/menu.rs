@@ -1,0 +1,151 @@
+//! Choosing with the arrow keys, and typing what nobody should see.
+//!
+//! Invariant: the terminal is as it was when this returns, whatever happened in between.
+
+use std::io::{self, Read, Write};
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+
+/// A terminal that was put into another mode; dropping it puts it back.
+struct Mode {
+    before: Termios,
+}
+
+impl Mode {
+    /// Keys come one by one, or lines without being shown.
+    fn enter(change: impl FnOnce(&mut Termios)) -> Option<Self> {
+        let before = tcgetattr(io::stdin()).ok()?;
+        let mut now = before.clone();
+        change(&mut now);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &now).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for Mode {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
+    }
+}
+
+/// A line that is not shown while it is typed. Nothing where there is no terminal, or at the end of what is typed.
+pub(crate) fn hidden_line(question: &str) -> Option<String> {
+    let mode = Mode::enter(|mode| mode.local_modes.remove(LocalModes::ECHO))?;
+    let mut screen = io::stderr();
+    let _ = write!(screen, "{question}").and_then(|()| screen.flush());
+    let mut line = String::new();
+    let read = io::stdin().read_line(&mut line);
+    drop(mode);
+    let _ = writeln!(screen);
+    read.ok().filter(|count| *count > 0).map(|_| line.trim().to_owned())
+}
+
+/// What a key means to a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Up,
+    Down,
+    Choose,
+    Leave,
+    Number(usize),
+    Other,
+}
+
+/// Lets a person choose one of the rows. Nothing, when they leave.
+pub(crate) fn choose(title: &str, rows: &[String], first: usize) -> Option<usize> {
+    let mode = Mode::enter(|mode| {
+        mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+        mode.special_codes[SpecialCodeIndex::VMIN] = 1;
+        mode.special_codes[SpecialCodeIndex::VTIME] = 0;
+    })?;
+    let mut list = List { rows, at: first.min(rows.len().saturating_sub(1)) };
+    let mut screen = io::stderr();
+    let _ = writeln!(screen, "{title}  (arrows and Enter; q leaves)");
+    let _ = write!(screen, "{}", list.draw());
+    let chosen = loop {
+        let _ = screen.flush();
+        let mut bytes = [0_u8; 16];
+        let read = io::stdin().lock().read(&mut bytes).unwrap_or(0);
+        match list.press(key(bytes.get(..read).unwrap_or_default())) {
+            Pressed::Moved => {
+                let _ = write!(screen, "\x1b[{}A\x1b[J{}", rows.len(), list.draw());
+            }
+            Pressed::Chosen(at) => break Some(at),
+            Pressed::Left => break None,
+            Pressed::Nothing => {}
+        }
+    };
+    drop(mode);
+    chosen
+}
+
+struct List<'a> {
+    rows: &'a [String],
+    at: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Pressed {
+    Moved,
+    Chosen(usize),
+    Left,
+    Nothing,
+}
+
+impl List<'_> {
+    fn draw(&self) -> String {
+        let line = |(at, row): (usize, &String)| format!("{} {row}\n", if at == self.at { "❯" } else { " " });
+        self.rows.iter().enumerate().map(line).collect()
+    }
+
+    fn press(&mut self, key: Key) -> Pressed {
+        let count = self.rows.len();
+        match key {
+            Key::Up if count > 0 => self.at = (self.at + count - 1) % count,
+            Key::Down if count > 0 => self.at = (self.at + 1) % count,
+            Key::Choose if count > 0 => return Pressed::Chosen(self.at),
+            Key::Number(number) if (1..=count).contains(&number) => return Pressed::Chosen(number - 1),
+            Key::Leave => return Pressed::Left,
+            _ => return Pressed::Nothing,
+        }
+        Pressed::Moved
+    }
+}
+
+fn key(bytes: &[u8]) -> Key {
+    match bytes {
+        b"\x1b[A" | b"\x1bOA" | b"k" => Key::Up,
+        b"\x1b[B" | b"\x1bOB" | b"j" | b"\t" => Key::Down,
+        b"\r" | b"\n" | b" " => Key::Choose,
+        // An end of what is typed, Ctrl+C and Ctrl+D leave, too.
+        b"" | b"\x1b" | b"q" | b"\x03" | b"\x04" => Key::Leave,
+        [digit @ b'1'..=b'9'] => Key::Number(usize::from(digit - b'0')),
+        _ => Key::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_move_around_and_enter_chooses() {
+        let rows = ["a", "b", "c"].map(str::to_owned);
+        let mut list = List { rows: &rows, at: 0 };
+        assert_eq!(list.press(key(b"\x1b[A")), Pressed::Moved);
+        assert_eq!(list.at, 2, "up from the first is the last");
+        assert_eq!(list.press(key(b"j")), Pressed::Moved);
+        assert_eq!(list.press(key(b"\x1bOB")), Pressed::Moved);
+        assert_eq!(list.draw(), "  a\n❯ b\n  c\n");
+        assert_eq!(list.press(key(b"\r")), Pressed::Chosen(1));
+        assert_eq!(list.press(key(b"3")), Pressed::Chosen(2));
+        assert_eq!(list.press(key(b"9")), Pressed::Nothing);
+        assert_eq!(list.press(key(b"x")), Pressed::Nothing);
+        for leave in [&b"q"[..], b"\x1b", b"\x03", b""] {
+            assert_eq!(list.press(key(leave)), Pressed::Left);
+        }
+        let mut empty = List { rows: &[], at: 0 };
+        assert_eq!(empty.press(key(b"\r")), Pressed::Nothing);
+    }
+}

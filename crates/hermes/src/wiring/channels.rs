@@ -1,0 +1,212 @@
+//! Chat platforms for the gateway: what the user wrote about each, and the program around them.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::sync::Arc;
+
+use hermes_channels::{
+    Host, Incoming, MenuCommand, Options, PLATFORMS, Platform, Surroundings, VariableKind,
+};
+use hermes_config::yaml::{Path as KeyPath, Value as Yaml};
+use hermes_config::{Config, Env, Home, Management, set, write};
+use hermes_gateway::process::{LockError, ScopedLock, StateFile, lock, lock_folder};
+use hermes_gateway::{Gateway, Live, slash};
+use hermes_net::Client;
+use hermes_types::{Attachment, AttachmentKind, BoxFuture, random_hex};
+use serde_json::Value;
+
+use super::model::net_config;
+
+/// What was written about a platform: its variables first, then config.yaml.
+pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Options {
+    let upper = platform.name.to_uppercase();
+    let prefixes = [format!("{upper}_"), format!("HERMES_{upper}_")];
+    let mut variables: BTreeMap<String, String> = env
+        .iter()
+        .filter(|(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let block = format!("platforms.{}", platform.name);
+    let mut fill = |name: String, value: Option<String>| {
+        if let Some(value) = value {
+            variables.entry(name).or_insert(value);
+        }
+    };
+    // `enabled: false` keeps a token that stands in the file from being used, not one in the environment.
+    let off = config.is_user_set(&format!("{block}.enabled")) && !config.flag(&format!("{block}.enabled"));
+    let secret = platform.variables.iter().find(|variable| variable.kind == VariableKind::RequiredSecret);
+    if let Some(secret) = secret.filter(|_| !off) {
+        fill(secret.name.to_owned(), config.text_if_any(&format!("{block}.token")));
+    }
+    fill(format!("{upper}_REPLY_TO_MODE"), config.text_if_any(&format!("{block}.reply_to_mode")));
+    let extra = config.get(&format!("{block}.extra")).map_or(Value::Null, |extra| extra.to_json());
+    Options::new(variables, extra)
+}
+
+/// Platforms that are open, and what keeps others off them.
+#[derive(Default)]
+pub(crate) struct Channels {
+    locks: Vec<ScopedLock>,
+}
+
+/// Opens every platform that is configured. One that cannot be opened is said and does not keep the others.
+pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> Channels {
+    let settings = gateway.live.now();
+    let mut channels = Channels::default();
+    for platform in PLATFORMS {
+        let options = options(platform, &settings.config, &settings.env);
+        if !platform.is_configured(&options) {
+            continue;
+        }
+        match take(platform, &options, gateway, &settings.env) {
+            Ok(held) => channels.locks.extend(held),
+            Err((code, reason)) => {
+                gateway.give_up(platform.name, &format!("{}_{code}", platform.name), reason, state);
+                continue;
+            }
+        }
+        match surroundings(gateway, &settings.env).and_then(|around| (platform.open)(&options, around)) {
+            Ok(channel) => gateway.attend(channel, state.clone()),
+            Err(reason) => {
+                gateway.give_up(platform.name, &format!("{}_connect_error", platform.name), reason, state);
+            }
+        }
+    }
+    channels
+}
+
+/// Makes sure that no other gateway of this machine uses the same account.
+fn take(
+    platform: &Platform,
+    options: &Options,
+    gateway: &Gateway,
+    env: &Env,
+) -> Result<Option<ScopedLock>, (&'static str, String)> {
+    let Some((scope, variable)) = platform.lock else { return Ok(None) };
+    let (Some(identity), Some(folder)) = (options.text(variable), lock_folder(env)) else { return Ok(None) };
+    match lock(&folder, scope, identity, gateway.clock.now()) {
+        Ok(held) => Ok(Some(held)),
+        Err(LockError::Held { pid }) => {
+            let reason =
+                format!("another gateway (PID {pid}) uses the same {variable}; stop it, or use another");
+            Err(("token_lock", reason))
+        }
+        // A folder that cannot be written to is no reason to be silent.
+        Err(LockError::Io(error)) => {
+            tracing::warn!(%error, "no lock on {variable}");
+            Ok(None)
+        }
+    }
+}
+
+fn surroundings(gateway: &Gateway, env: &Env) -> Result<Surroundings, String> {
+    let client = Client::new(net_config(env, &gateway.clock)).map_err(|error| error.to_string())?;
+    Ok(Surroundings {
+        client,
+        clock: gateway.clock.clone(),
+        host: Arc::new(HomeHost { live: gateway.live.clone() }),
+        commands: menu(),
+    })
+}
+
+/// The commands of chats.
+fn menu() -> Arc<[MenuCommand]> {
+    let commands = slash::COMMANDS.iter().filter(|command| command.surface != slash::Surface::Terminal);
+    let menu = commands.map(|command| MenuCommand {
+        name: command.name.to_owned(),
+        description: command.about.to_owned(),
+        arguments: command.arguments.to_owned(),
+    });
+    menu.collect()
+}
+
+/// The home, as channels see it.
+struct HomeHost {
+    live: Live,
+}
+
+impl HomeHost {
+    fn home(&self) -> &Home {
+        self.live.home()
+    }
+
+    fn store(&self, file: Incoming<'_>) -> Result<Attachment, String> {
+        let id = random_hex(12);
+        let extension = plain(file.extension);
+        let (folder, name) = match file.kind {
+            AttachmentKind::Image => (self.home().images_cache(), format!("img_{id}{extension}")),
+            AttachmentKind::Audio | AttachmentKind::Voice => {
+                (self.home().audio_cache(), format!("audio_{id}{extension}"))
+            }
+            AttachmentKind::Video => (self.home().documents_cache(), format!("video_{id}{extension}")),
+            AttachmentKind::Document => {
+                let name = file.name.map(plain).filter(|name| !name.is_empty());
+                let name = name.unwrap_or_else(|| format!("document{extension}"));
+                (self.home().documents_cache(), format!("doc_{id}_{name}"))
+            }
+        };
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let path = folder.join(name);
+        write::replace(&path, file.bytes).map_err(|error| error.to_string())?;
+        Ok(Attachment {
+            kind: file.kind,
+            path: path.to_string_lossy().into_owned(),
+            name: file.name.map(str::to_owned),
+            mime: file.mime.map(str::to_owned),
+        })
+    }
+}
+
+/// A name that is nothing but a name, whatever the sender called the file.
+fn plain(name: &str) -> String {
+    let kept: String = name
+        .chars()
+        .map(|c| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ') { c } else { '_' })
+        .collect();
+    let kept: String = kept.chars().rev().take(100).collect::<Vec<_>>().into_iter().rev().collect();
+    if kept.chars().all(|c| c == '.') { String::new() } else { kept }
+}
+
+impl Host for HomeHost {
+    fn keep<'a>(&'a self, file: Incoming<'a>) -> BoxFuture<'a, Result<Attachment, String>> {
+        Box::pin(async move { tokio::task::block_in_place(|| self.store(file)) })
+    }
+
+    fn recall(&self, name: &str) -> Option<Value> {
+        let text = std::fs::read_to_string(self.home().join(name)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn remember(&self, name: &str, value: &Value) {
+        if let Err(error) = write::replace(&self.home().join(name), value.to_string().as_bytes()) {
+            tracing::warn!(%error, "what a channel wanted to remember was not written");
+        }
+    }
+
+    fn setting(&self, platform: &str, key: &str) -> Option<Value> {
+        let config = Config::load(self.home(), &self.live.now().env);
+        config.get(&format!("platforms.{platform}.extra.{key}")).map(|value| value.to_json())
+    }
+
+    fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String> {
+        let path = KeyPath::from_segments(["platforms", platform, "extra", key]);
+        let management = Management::of(self.home(), &self.live.now().env);
+        set::set_value(self.home(), management, &path, &Yaml::from_json(value))
+            .map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_only_a_name() {
+        assert_eq!(plain("../../etc/passwd"), ".._.._etc_passwd");
+        assert_eq!(plain(".."), "");
+        assert_eq!(plain("größe 1.pdf"), "größe 1.pdf");
+        assert_eq!(plain(&"a".repeat(300)).len(), 100);
+        assert!(plain(&format!("{}.pdf", "a".repeat(300))).ends_with(".pdf"));
+    }
+}
