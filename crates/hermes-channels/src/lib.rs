@@ -4,12 +4,16 @@
 //! environment or the home: what a channel needs comes in as [`Options`] and through [`Host`]. Invariant: a platform is
 //! told that a message was taken only after the intake said so.
 
+mod discord;
 mod host;
+mod listener;
 mod media;
 mod multipart;
 mod options;
 mod pause;
 mod platform;
+mod slack;
+mod telegram;
 
 pub use host::{Host, Incoming, MenuCommand, Surroundings};
 pub use options::Options;

@@ -16,7 +16,7 @@ use crate::error::{Error, Wait};
 use crate::failure;
 use crate::redirect;
 use crate::request::{Redirects, Request, Trust, host_of};
-use crate::resolve::{Check, CheckedResolver, ResolveError};
+use crate::resolve::{Check, CheckedResolver, Resolve, ResolveError};
 use crate::response::Response;
 use crate::tls;
 
@@ -64,6 +64,22 @@ impl Client {
     pub fn trusting(&self, ca_bundle: Option<PathBuf>, verification: Verification) -> Result<Self, Error> {
         let config = self.0.config.clone();
         Self::new(Config { ca_bundle: ca_bundle.or(config.ca_bundle), verification, ..config })
+    }
+
+    /// The same client with another idea of where names lead; it shares no connections with this one. Certificates are
+    /// still checked for the name.
+    pub fn resolving(&self, resolver: Arc<dyn Resolve>) -> Result<Self, Error> {
+        Self::new(Config { resolver, ..self.0.config.clone() })
+    }
+
+    /// The same client by another way out; it shares no connections with this one.
+    pub fn through(&self, proxies: Proxies) -> Result<Self, Error> {
+        Self::new(Config { proxies, ..self.0.config.clone() })
+    }
+
+    /// The addresses a name leads to, as this client sees it.
+    pub async fn look_up(&self, name: &str) -> Vec<std::net::IpAddr> {
+        self.0.unchecked.addresses(name).await.unwrap_or_default()
     }
 
     /// Sends the request and waits for the status line; the body is read from what this returns.

@@ -7,6 +7,7 @@
 mod channel;
 mod client;
 mod clock;
+pub mod discord;
 mod error;
 pub mod fixture;
 mod gate;
@@ -15,9 +16,12 @@ mod http;
 mod ledger;
 mod load;
 mod model;
+mod running;
 pub mod script;
 mod server;
+pub mod slack;
 mod task;
+pub mod telegram;
 mod watched;
 mod wire;
 

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use hermes_testkit::slack::{self, Slack};
 use hermes_testkit::{Load, ModelServer, RealClock, RecordedRequest, Script, percentile};
 
 /// Tools that the tests stand on, for use by hand.
@@ -60,6 +61,12 @@ enum Command {
         #[arg(long)]
         pid: Option<u32>,
     },
+    /// Be a Slack workspace with two people, a channel C1 and direct chats D1 and D2; the page chats as one of them.
+    Slack {
+        /// The port on 127.0.0.1 to listen on; 0 takes a free one.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+    },
     /// Read a script and say whether it is well-formed.
     Check {
         /// The scripts to read.
@@ -75,6 +82,7 @@ fn main() -> ExitCode {
             let load = Load { address, key, clients: 0, turns, conversations, stream };
             put_load(&load, &clients, pid)
         }
+        Command::Slack { port } => be_slack(port),
         Command::Check { scripts } => check(&scripts),
     };
     match result {
@@ -117,6 +125,20 @@ fn put_load(load: &Load, clients: &[usize], pid: Option<u32>) -> Result<(), herm
 fn resident(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok())
+}
+
+fn be_slack(port: u16) -> Result<(), hermes_testkit::Error> {
+    let slack = Slack::start_on(port, Arc::new(RealClock::default()))?;
+    for (person, name, direct) in [("U1", "Ann", "D1"), ("U2", "Bob", "D2")] {
+        slack.person(person, name);
+        slack.direct(direct);
+    }
+    slack.channel("C1", "general");
+    println!("{} is the page to chat from, and platforms.slack.extra.base_url", slack.base_url());
+    println!("SLACK_BOT_TOKEN={}\nSLACK_APP_TOKEN={}", slack::BOT_TOKEN, slack::APP_TOKEN);
+    loop {
+        std::thread::park();
+    }
 }
 
 fn check(paths: &[PathBuf]) -> Result<(), hermes_testkit::Error> {

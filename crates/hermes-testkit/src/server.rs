@@ -4,21 +4,20 @@
 //! under test. Dropping the server closes the listener and every connection.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hermes_types::{BoxFuture, Clock};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::gate::Gates;
 use crate::http::{Connection, Pause, ReadError, Sent, send};
 use crate::ledger::{Ledger, Outcome, RecordedRequest};
 use crate::script::{Choice, Player, Reply, Script};
+use crate::running::{OwnThread, bind};
 use crate::task::{OwnedTask, start, start_in};
 use crate::wire::{Ask, Plan, STALL};
 use crate::{Error, RealClock};
@@ -56,11 +55,6 @@ struct Stage {
 enum Running {
     Task(OwnedTask),
     Thread(OwnThread),
-}
-
-struct OwnThread {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl ModelServer {
@@ -222,7 +216,7 @@ impl ServerBuilder {
         reason = "it needs a runtime around it, which an async function makes plain"
     )]
     pub async fn start(self) -> Result<ModelServer, Error> {
-        let listener = self.listen()?;
+        let listener = bind(self.port)?;
         let address = listener.local_addr().map_err(Error::io("read the listener's address"))?;
         let stage = self.stage();
         let running = Running::Task(start(serve(listener, stage.clone())));
@@ -230,36 +224,11 @@ impl ServerBuilder {
     }
 
     pub fn start_blocking(self) -> Result<ModelServer, Error> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::io("start a runtime"))?;
-        // Entered, not blocked on: the caller may itself be inside a runtime.
-        let listener = {
-            let _inside = runtime.enter();
-            self.listen()?
-        };
-        let address = listener.local_addr().map_err(Error::io("read the listener's address"))?;
-        let stage = self.stage();
-        let (stop, stopped) = oneshot::channel::<()>();
+        let stage = self.clone().stage();
         let shared = stage.clone();
-        let thread = std::thread::Builder::new().name("model-server".into()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, shared) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        let thread = thread.map_err(Error::io("start a thread"))?;
-        let running = Running::Thread(OwnThread { stop: Some(stop), thread: Some(thread) });
+        let (address, thread) = OwnThread::start("model-server", self.port, move |listener| serve(listener, shared))?;
+        let running = Running::Thread(thread);
         Ok(ModelServer { address, stage, _running: running })
-    }
-
-    fn listen(&self) -> Result<TcpListener, Error> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let doing = format!("listen on {address}");
-        let listener = std::net::TcpListener::bind(address).map_err(Error::io(doing.clone()))?;
-        listener.set_nonblocking(true).map_err(Error::io(doing.clone()))?;
-        TcpListener::from_std(listener).map_err(Error::io(doing))
     }
 
     fn stage(self) -> Arc<Stage> {
@@ -272,18 +241,6 @@ impl ServerBuilder {
             clock,
             arrival: self.arrival,
         })
-    }
-}
-
-impl Drop for OwnThread {
-    fn drop(&mut self) {
-        // Either may fail only because the thread has ended already.
-        if let Some(stop) = self.stop.take() {
-            stop.send(()).ok();
-        }
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! any input.
 
 mod bound;
+pub mod dialect;
 mod diff;
 mod fuzzy;
 mod number;

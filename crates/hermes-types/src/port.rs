@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::envelope::{Envelope, Place, Receipt, Reply};
+use crate::envelope::{Certainty, Envelope, Place, Receipt, Reply};
 use crate::event::{Answer, Event, Question};
 use crate::id::{SessionId, TaskId};
 use crate::message::Message;
@@ -125,6 +125,14 @@ pub trait Channel: Send + Sync {
 
     /// Sends one part of an answer; what is longer than the platform takes was split before.
     fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+
+    /// Sends a part of which an earlier attempt may have arrived: where the platform can tell, it is not said twice.
+    fn send_again<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        Box::pin(async move {
+            let receipt = self.send(reply).await?;
+            Ok(Receipt { certainty: Certainty::AtLeastOnce, ..receipt })
+        })
+    }
 
     /// Posts something that may be lost, such as a sign of progress, and says what the platform calls it.
     fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {

@@ -130,15 +130,13 @@ impl Delivery {
                     Err(error) => Err(error),
                 }
             }
-            _ => channel.send(&due.reply).await,
+            _ => match due.earlier {
+                EarlierSend::Unknown => channel.send_again(&due.reply).await,
+                _ => channel.send(&due.reply).await,
+            },
         };
         let noted = match sent {
-            Ok(mut receipt) => {
-                if due.earlier == EarlierSend::Unknown && due.reply.draft.is_none() {
-                    receipt.certainty = Certainty::AtLeastOnce;
-                }
-                self.store.mark_sent(id, receipt, self.clock.now()).await
-            }
+            Ok(receipt) => self.store.mark_sent(id, receipt, self.clock.now()).await,
             Err(error) => self.not_sent(due, error, channel.abilities().limit).await,
         };
         if let Err(error) = noted {

@@ -63,3 +63,17 @@ async fn the_proxy_itself_is_not_for_models() {
     let request = Request::get("http://public.test/").unwrap().untrusted();
     assert_eq!(net.send(request).await.unwrap().text(100).await.unwrap(), "proxied");
 }
+
+#[tokio::test]
+async fn a_client_can_be_sent_another_way() {
+    let proxy = Raw::saying(&ok("proxied")).await;
+    let direct = Raw::saying(&ok("direct")).await;
+    let net = Net::new();
+    let url = Url::parse(&proxy.url("/")).unwrap();
+    let proxies = Proxies::Fixed { http: Some(url.clone()), https: Some(url), bypass: String::new() };
+    let through = net.client.through(proxies).unwrap();
+    let request = Request::get(&direct.url("/x")).unwrap();
+    let answer = through.send(request, net.deadline(), &hermes_types::Cancel::new()).await.unwrap();
+    assert_eq!(answer.text(100).await.unwrap(), "proxied");
+    assert_eq!(net.get(&direct.url("/x")).await.unwrap().text(100).await.unwrap(), "direct");
+}

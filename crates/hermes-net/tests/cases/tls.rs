@@ -131,3 +131,24 @@ async fn a_client_can_be_told_whom_else_to_believe() {
     assert!(fetch(&net.client).await.is_err(), "the first client is as it was");
     assert!(net.client.trusting(Some(fixture("none.pem")), Verification::Required).is_err());
 }
+
+#[tokio::test]
+async fn a_name_can_be_led_elsewhere_and_is_still_checked() {
+    let (address, _tasks) = secure_server().await;
+    let net = Net::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
+    let url = format!("https://secure.test:{}/", address.port());
+    assert!(matches!(net.get(&url).await, Err(Error::Connect { .. })), "nobody knows the name");
+    let names = Arc::new(super::support::Names::default());
+    names.set("secure.test", &["127.0.0.1"]);
+    names.set("other.test", &["127.0.0.1"]);
+    let led = net.client.resolving(names).unwrap();
+    let fetch = async |url: &str| {
+        let request = hermes_net::Request::get(url)?;
+        led.send(request, net.deadline(), &Cancel::new()).await?.text(100).await
+    };
+    assert_eq!(fetch(&url).await.unwrap(), "secure");
+    let other = fetch(&format!("https://other.test:{}/", address.port())).await;
+    assert!(matches!(other, Err(Error::Tls { .. })), "{other:?}");
+    assert_eq!(led.look_up("secure.test").await.len(), 1);
+    assert_eq!(led.look_up("unknown.test").await.len(), 0);
+}

@@ -28,6 +28,12 @@ impl Connection {
         Self { stream, buffer: Vec::with_capacity(16 * 1024), used: 0 }
     }
 
+    /// The stream and what has come on it already, for another protocol to go on with.
+    pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
+        self.forget_used();
+        (self.stream, self.buffer)
+    }
+
     /// The next request with its whole body.
     pub(crate) async fn read(&mut self) -> Result<Message, ReadError> {
         self.forget_used();

@@ -3,10 +3,12 @@
 //! Holds reading requests and writing answers, with limits; knows nothing of models. Not meant for the open internet.
 
 mod connection;
+mod form;
 mod parse;
 mod send;
 
 pub(crate) use connection::Connection;
+pub(crate) use form::{Part, parse_form};
 pub(crate) use send::{Pause, Sent, send};
 
 /// A request, complete with its body.

@@ -1,0 +1,103 @@
+//! What is known about servers and channels: from events where they told, asked for where they did not.
+//!
+//! After a resume in a new process no events tell; everything here can be asked for again at any time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::rest::{Failure, Rest};
+use super::wire::Room;
+
+/// More are not kept: they are forgotten all at once and asked for again.
+const MOST: usize = 20_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Directory(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    guilds: HashMap<String, String>,
+    rooms: HashMap<String, Room>,
+}
+
+/// A server with everything in it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Guild {
+    id: String,
+    name: Option<String>,
+    channels: Vec<Room>,
+    threads: Vec<Room>,
+}
+
+impl Directory {
+    /// Takes in what an event says about places; others are none of its business.
+    pub(super) fn learn(&self, event: &str, data: &Value) {
+        match event {
+            "GUILD_CREATE" | "GUILD_UPDATE" | "THREAD_LIST_SYNC" => {
+                let Ok(mut guild) = Guild::deserialize(data) else { return };
+                if let Some(id) = data.get("guild_id").and_then(Value::as_str) {
+                    id.clone_into(&mut guild.id);
+                }
+                self.add_guild(guild);
+            }
+            "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => {
+                if let Ok(room) = Room::deserialize(data) {
+                    self.add(room);
+                }
+            }
+            "CHANNEL_DELETE" | "THREAD_DELETE" => {
+                if let Some(id) = data.get("id").and_then(Value::as_str) {
+                    self.lock().rooms.remove(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_guild(&self, guild: Guild) {
+        if let Some(name) = guild.name {
+            self.lock().guilds.insert(guild.id.clone(), name);
+        }
+        for mut room in guild.channels.into_iter().chain(guild.threads) {
+            // Inside their server they do not repeat whose they are.
+            room.guild_id = Some(guild.id.clone());
+            self.add(room);
+        }
+    }
+
+    pub(super) fn add(&self, room: Room) {
+        let mut known = self.lock();
+        if known.rooms.len() >= MOST {
+            known.rooms.clear();
+        }
+        known.rooms.insert(room.id.clone(), room);
+    }
+
+    pub(super) async fn room(&self, rest: &Rest, id: &str) -> Result<Room, Failure> {
+        if let Some(room) = self.lock().rooms.get(id).cloned() {
+            return Ok(room);
+        }
+        let found = rest.get(&format!("/channels/{id}")).await?;
+        let room = Room::deserialize(&found).unwrap_or_else(|_| Room { id: id.to_owned(), ..Room::default() });
+        self.add(room.clone());
+        Ok(room)
+    }
+
+    pub(super) async fn guild_name(&self, rest: &Rest, id: &str) -> Option<String> {
+        if let Some(name) = self.lock().guilds.get(id).cloned() {
+            return Some(name);
+        }
+        let found = rest.get(&format!("/guilds/{id}")).await.ok()?;
+        let name = found.get("name")?.as_str()?.to_owned();
+        self.lock().guilds.insert(id.to_owned(), name.clone());
+        Some(name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

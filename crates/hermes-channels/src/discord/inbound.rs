@@ -1,0 +1,415 @@
+//! Messages on their way in: who, where, what, and the files that came along.
+
+use std::time::Duration;
+
+use hermes_net::{Request, StatusCode};
+use hermes_types::{
+    AttachmentKind, Cancel, ChannelError, ChatKind, Deadline, Envelope, Intake, Piece, Place, Sender, Timestamp,
+};
+use serde_json::{Value, json};
+
+use super::gate::{self, Spot};
+use super::rest::Failure;
+use super::wire::{Attachment, Member, Message, Room, User};
+use super::{Discord, Identity, NAME};
+use crate::host::Incoming;
+use crate::media::{self, LARGEST_DOCUMENT, Verdict};
+use crate::pause::Pauses;
+
+/// A message that was recorded, not written.
+const VOICE: u64 = 8192;
+const NO_TEXT: &str = "(This message has no text content.)";
+const LONGEST_THREAD_NAME: usize = 80;
+const ARCHIVE_MINUTES: u64 = 1440;
+const THREAD_EXISTS: u64 = 160_004;
+const FETCH_PATIENCE: Duration = Duration::from_secs(30);
+/// How often something is asked for that a message can do without.
+const TRIES: usize = 3;
+/// Discord counts the milliseconds in its ids from here.
+const EPOCH_MS: u64 = 1_420_070_400_000;
+const PAGE: usize = 100;
+/// The most that is caught up with in one channel.
+const MOST_PAGES: usize = 20;
+
+/// What dealing with something says about a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trace {
+    /// Somebody talked to the bot there; this was the message.
+    Talked(String, u64),
+    /// A message went by.
+    Passed(String, u64),
+    /// The channel is no more, or out of sight.
+    Gone(String),
+}
+
+impl Discord {
+    /// Deals with a message: when this returns it is committed, or was not meant for the bot.
+    pub(super) async fn take_message(&self, intake: &dyn Intake, bot: &Identity, message: Message) -> Vec<Trace> {
+        let Ok(number) = message.id.parse::<u64>() else { return Vec::new() };
+        let channel = message.channel_id.clone();
+        if self.recent.contains(&message.id) {
+            return vec![Trace::Passed(channel, number)];
+        }
+        let room = match &message.guild_id {
+            Some(guild) => Some(self.room_of(&channel, guild).await),
+            None => None,
+        };
+        let spot = Spot { room: room.as_ref(), known_thread: self.threads.contains(&channel) };
+        if !gate::is_meant(&message, &bot.user_id, spot, &self.settings.rules) {
+            return vec![Trace::Passed(channel, number)];
+        }
+        let text = text_of(&message, &bot.user_id);
+        let parts = self.parts(&message, text.clone()).await;
+        let thread = match &room {
+            Some(room) => self.thread_for(&message, room, &text).await,
+            None => None,
+        };
+        let place = self.place(thread.as_ref().or(room.as_ref()), &channel, &message.author).await;
+        let mut traces = vec![Trace::Talked(channel, number)];
+        if place.kind == ChatKind::Thread {
+            self.threads.insert(&place.chat_id);
+            traces.push(Trace::Talked(place.chat_id.clone(), number));
+        }
+        self.hand_in(intake, envelope(&message, place, parts)).await;
+        self.recent.insert(message.id);
+        traces
+    }
+
+    /// Hands an envelope in, again and again until it is taken: nothing that was received may be dropped.
+    pub(super) async fn hand_in(&self, intake: &dyn Intake, envelope: Envelope) {
+        let mut pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(30));
+        loop {
+            match intake.accept(envelope.clone()).await {
+                Ok(_) => return,
+                Err(ChannelError::Retry { after, reason }) => {
+                    tracing::warn!(reason, "a Discord message could not be taken in yet");
+                    self.rest.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
+                }
+                Err(error) => return tracing::error!(%error, "a Discord message was not taken in"),
+            }
+        }
+    }
+
+    /// Everything written in a channel after a message.
+    pub(super) async fn catch_up(&self, intake: &dyn Intake, bot: &Identity, channel: String, after: u64) -> Vec<Trace> {
+        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
+        let mut traces = Vec::new();
+        let (mut last, mut pages) = (after, 0);
+        while pages < MOST_PAGES {
+            let path = format!("/channels/{channel}/messages?after={last}&limit={PAGE}");
+            let page = match self.rest.get(&path).await {
+                Ok(page) => page,
+                Err(Failure::Refused { .. }) => return vec![Trace::Gone(channel)],
+                Err(failure) => {
+                    tracing::debug!(%failure, "a Discord channel cannot be caught up with yet");
+                    self.rest.clock.sleep(pauses.next()).await;
+                    continue;
+                }
+            };
+            pages += 1;
+            let mut messages = read_page(page);
+            let complete = messages.len() < PAGE;
+            messages.sort_by_key(|(number, _)| *number);
+            for (number, mut message) in messages {
+                message.guild_id = self.guild_of(&channel).await;
+                traces.extend(self.take_message(intake, bot, message).await);
+                last = last.max(number);
+            }
+            if complete {
+                break;
+            }
+        }
+        traces.push(Trace::Passed(channel, last));
+        traces
+    }
+
+    /// Messages that are asked for do not say which server they are from.
+    async fn guild_of(&self, channel: &str) -> Option<String> {
+        self.directory.room(&self.rest, channel).await.ok().and_then(|room| room.guild_id)
+    }
+
+    /// What is known about a channel of a server; little, when Discord will not tell.
+    pub(super) async fn room_of(&self, channel: &str, guild: &str) -> Room {
+        let room = self.insist(|| self.directory.room(&self.rest, channel)).await;
+        let mut room = room.unwrap_or_else(|_| Room { id: channel.to_owned(), ..Room::default() });
+        room.guild_id.get_or_insert_with(|| guild.to_owned());
+        room
+    }
+
+    /// Asks a few times when it may work later.
+    async fn insist<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+        let mut pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(5));
+        loop {
+            match ask().await {
+                Err(Failure::Later { reason, .. }) if pauses.failures() + 1 < TRIES as u32 => {
+                    tracing::debug!(reason, "Discord is asked once more");
+                    self.rest.clock.sleep(pauses.next()).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The thread a conversation gets. Asked twice for the same message, it is the same thread.
+    async fn thread_for(&self, message: &Message, room: &Room, text: &str) -> Option<Room> {
+        if !self.settings.auto_thread || !room.takes_threads() || gate::is_listed(&self.settings.no_thread, room) {
+            return None;
+        }
+        let path = format!("/channels/{}/messages/{}/threads", room.id, message.id);
+        let body = json!({"name": thread_name(text), "auto_archive_duration": ARCHIVE_MINUTES});
+        match self.insist(|| self.rest.post(&path, body.clone())).await {
+            Ok(_) => {}
+            Err(failure) if failure.code() == Some(THREAD_EXISTS) => {}
+            Err(failure) => {
+                tracing::warn!(%failure, "no thread was opened; the conversation stays in the channel");
+                return None;
+            }
+        }
+        let thread = Room {
+            // A thread has the id of the message it began with.
+            id: message.id.clone(),
+            kind: 11,
+            name: Some(thread_name(text)),
+            topic: None,
+            guild_id: room.guild_id.clone(),
+            parent_id: Some(room.id.clone()),
+        };
+        self.directory.add(thread.clone());
+        Some(thread)
+    }
+
+    /// Where a conversation takes place; without a room it is a direct chat.
+    pub(super) async fn place(&self, room: Option<&Room>, channel: &str, person: &User) -> Place {
+        let Some(room) = room else {
+            let name = Some(person.shown(None)).filter(|name| !name.is_empty());
+            return Place { chat_name: name, ..Place::new(ChatKind::Dm, channel) };
+        };
+        let parent = match room.parent_id.as_deref().filter(|_| room.is_thread()) {
+            Some(parent) => self.directory.room(&self.rest, parent).await.ok(),
+            None => None,
+        };
+        let guild = match &room.guild_id {
+            Some(guild) => self.directory.guild_name(&self.rest, guild).await,
+            None => None,
+        };
+        let topic = room.topic.clone().or_else(|| parent.as_ref().and_then(|parent| parent.topic.clone()));
+        Place {
+            chat_name: chat_name(guild, parent.as_ref(), room),
+            thread_id: room.is_thread().then(|| room.id.clone()),
+            topic: topic.filter(|topic| !topic.trim().is_empty()),
+            ..Place::new(if room.is_thread() { ChatKind::Thread } else { ChatKind::Group }, room.id.as_str())
+        }
+    }
+
+    /// The text with notes about what could not be fetched, then the files.
+    async fn parts(&self, message: &Message, text: String) -> Vec<Piece> {
+        let mut texts = vec![text];
+        let mut files = Vec::new();
+        let forwarded = message.message_snapshots.iter().flat_map(|snapshot| &snapshot.message.attachments);
+        for attachment in message.attachments.iter().chain(forwarded) {
+            match self.fetch(attachment, message.flags & VOICE != 0).await {
+                Ok(file) => files.push(Piece::File(file)),
+                Err(note) => texts.push(note),
+            }
+        }
+        texts.retain(|text| !text.is_empty());
+        if texts.is_empty() && files.is_empty() {
+            texts.push(NO_TEXT.to_owned());
+        }
+        let mut parts = Vec::new();
+        if !texts.is_empty() {
+            parts.push(Piece::Text { text: texts.join("\n\n") });
+        }
+        parts.extend(files);
+        parts
+    }
+
+    /// The file, or a note that takes its place.
+    async fn fetch(&self, attachment: &Attachment, recorded: bool) -> Result<hermes_types::Attachment, String> {
+        let (kind, extension) = judge(attachment, recorded)?;
+        let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
+        let missing = |why: &str| {
+            let shown = name.unwrap_or("without a name");
+            format!("[The user sent a file ({shown}) that could not be fetched: {why}. It is at {}]", attachment.url)
+        };
+        let bytes = self.download(&attachment.url).await.map_err(|why| missing(&why))?;
+        let mime = attachment.content_type.as_deref();
+        let incoming = Incoming { kind, name, extension: &extension, mime, bytes: &bytes };
+        self.host.keep(incoming).await.map_err(|why| missing(&why))
+    }
+
+    async fn download(&self, url: &str) -> Result<bytes::Bytes, String> {
+        let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
+        let mut pauses = Pauses::new(Duration::from_millis(1500), Duration::from_secs(3));
+        loop {
+            let deadline = Deadline::after(&*self.rest.clock, FETCH_PATIENCE);
+            let request = Request::get(url).map_err(|error| error.to_string())?.follow(3).answer_within(FETCH_PATIENCE);
+            let problem = match self.rest.client.send(request, deadline, &Cancel::new()).await {
+                Ok(response) if response.status().is_success() => match response.bytes(cap).await {
+                    Ok(bytes) => return Ok(bytes),
+                    Err(error) => (error.is_transient(), error.to_string()),
+                },
+                Ok(response) => {
+                    let status = response.status();
+                    let later = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+                    (later, format!("status {}", status.as_u16()))
+                }
+                Err(error) => (error.is_transient(), error.to_string()),
+            };
+            let (later, why) = problem;
+            if !later || pauses.failures() + 1 >= TRIES as u32 {
+                return Err(why);
+            }
+            self.rest.clock.sleep(pauses.next()).await;
+        }
+    }
+}
+
+fn read_page(page: Value) -> Vec<(u64, Message)> {
+    let list = if let Value::Array(list) = page { list } else { Vec::new() };
+    let messages = list.into_iter().filter_map(|value| serde_json::from_value::<Message>(value).ok());
+    messages.filter_map(|message| Some((message.id.parse().ok()?, message))).collect()
+}
+
+fn envelope(message: &Message, place: Place, parts: Vec<Piece>) -> Envelope {
+    let reference = message.message_reference.as_ref().filter(|reference| reference.kind == 0);
+    Envelope {
+        platform: NAME.to_owned(),
+        platform_key: message.id.clone(),
+        place,
+        sender: sender(&message.author, message.member.as_ref()),
+        parts,
+        message_id: Some(message.id.clone()),
+        reply_to: reference.and_then(|reference| reference.message_id.clone()),
+        reply_to_text: message
+            .referenced_message
+            .as_ref()
+            .map(|referenced| plain_mentions(&referenced.content, &referenced.mentions))
+            .filter(|text| !text.is_empty()),
+        skill: None,
+        quiet_ms: 0,
+        received_at: written_at(&message.id).unwrap_or(Timestamp(0.0)),
+    }
+}
+
+pub(super) fn sender(user: &User, member: Option<&Member>) -> Sender {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Sender {
+        user_id: some(&user.id),
+        user_name: some(&user.shown(member)),
+        alt_id: None,
+        handle: some(&user.username),
+    }
+}
+
+/// When an id was given out.
+pub(super) fn written_at(id: &str) -> Option<Timestamp> {
+    let ms = (id.parse::<u64>().ok()? >> 22).saturating_add(EPOCH_MS);
+    Some(Timestamp(Duration::from_millis(ms).as_secs_f64()))
+}
+
+/// What was written to the bot: without its own name, with the names of others in place of numbers.
+fn text_of(message: &Message, bot: &str) -> String {
+    let own = message.content.replace(&format!("<@{bot}>"), "").replace(&format!("<@!{bot}>"), "");
+    let mut texts = vec![plain_mentions(&own, &message.mentions).trim().to_owned()];
+    for snapshot in &message.message_snapshots {
+        if !snapshot.message.content.is_empty() {
+            texts.push(format!("[Forwarded message]\n{}", snapshot.message.content));
+        }
+    }
+    texts.extend(message.sticker_items.iter().map(|sticker| format!("[The user sent a sticker: {}]", sticker.name)));
+    texts.retain(|text| !text.is_empty());
+    texts.join("\n\n")
+}
+
+fn plain_mentions(text: &str, named: &[User]) -> String {
+    let mut text = text.to_owned();
+    for user in named.iter().filter(|user| !user.id.is_empty()) {
+        let shown = format!("@{}", user.shown(None));
+        text = text.replace(&format!("<@{}>", user.id), &shown).replace(&format!("<@!{}>", user.id), &shown);
+    }
+    text
+}
+
+pub(super) fn thread_name(text: &str) -> String {
+    let line = hermes_text::single_line(text);
+    let name = hermes_text::head(line.trim(), LONGEST_THREAD_NAME).trim();
+    if name.is_empty() { "Hermes".to_owned() } else { name.to_owned() }
+}
+
+/// `Guild / #channel / thread`.
+fn chat_name(guild: Option<String>, parent: Option<&Room>, room: &Room) -> Option<String> {
+    let channel = |room: &Room| {
+        let name = room.name.clone()?;
+        Some(if room.is_forum() { name } else { format!("#{name}") })
+    };
+    let own = if room.is_thread() { room.name.clone() } else { channel(room) };
+    let parts: Vec<String> = [guild, parent.and_then(channel), own].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" / "))
+}
+
+/// What kind of file it is and the extension it is kept under, or why it is not taken.
+fn judge(attachment: &Attachment, recorded: bool) -> Result<(AttachmentKind, String), String> {
+    let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
+    let mime = attachment.content_type.as_deref().unwrap_or_default();
+    let (kind, usual) = match mime.split('/').next() {
+        Some("image") => (AttachmentKind::Image, ".jpg"),
+        Some("audio") if recorded => (AttachmentKind::Voice, ".ogg"),
+        Some("audio") => (AttachmentKind::Audio, ".mp3"),
+        _ => match media::judge_document(name, attachment.content_type.as_deref(), attachment.size) {
+            Verdict::Take(kind, extension) => return Ok((kind, extension)),
+            Verdict::Explain(note) => return Err(format!("{note} It is at {}", attachment.url)),
+        },
+    };
+    if attachment.size.is_some_and(|size| size > LARGEST_DOCUMENT) {
+        let shown = name.unwrap_or("without a name");
+        return Err(format!("[The user sent a file ({shown}) of more than 20 MB. It is at {}]", attachment.url));
+    }
+    let extension = media::extension_for(mime).or_else(|| name.and_then(media::extension_of));
+    Ok((kind, extension.unwrap_or_else(|| usual.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(id: &str, name: &str) -> User {
+        User { id: id.into(), username: name.into(), ..User::default() }
+    }
+
+    #[test]
+    fn texts_as_the_bot_reads_them() {
+        let mentions = vec![user("1", "hermes"), user("2", "bob")];
+        let message = |content: &str| Message { content: content.into(), mentions: mentions.clone(), ..Message::default() };
+        for (written, read) in [
+            ("<@1> hello", "hello"),
+            ("hello <@!1>", "hello"),
+            ("<@1> ask <@2> and <@!2>", "ask @bob and @bob"),
+            ("<@1>", ""),
+            ("mail a<@9>b", "mail a<@9>b"),
+        ] {
+            assert_eq!(text_of(&message(written), "1"), read, "{written}");
+        }
+    }
+
+    #[test]
+    fn names_of_chats_and_threads() {
+        let room = |kind, name: &str| Room { kind, name: Some(name.into()), ..Room::default() };
+        let (channel, forum, thread) = (room(0, "general"), room(15, "help"), room(11, "printer"));
+        let guild = || Some("Home".to_owned());
+        assert_eq!(chat_name(guild(), None, &channel).unwrap(), "Home / #general");
+        assert_eq!(chat_name(guild(), Some(&channel), &thread).unwrap(), "Home / #general / printer");
+        assert_eq!(chat_name(guild(), Some(&forum), &thread).unwrap(), "Home / help / printer");
+        assert_eq!(thread_name("  a\nb  "), "a b");
+        assert_eq!(thread_name(" \n"), "Hermes");
+        assert_eq!(thread_name(&"é".repeat(200)).chars().count(), 80);
+    }
+
+    #[test]
+    fn ids_tell_the_time() {
+        // The example of Discord's documentation.
+        assert_eq!(written_at("175928847299117063").unwrap().seconds(), 1_462_015_105.796);
+        assert_eq!(written_at("x"), None);
+        assert!(written_at(&u64::MAX.to_string()).is_some());
+    }
+}

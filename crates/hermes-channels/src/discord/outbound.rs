@@ -1,0 +1,308 @@
+//! Answers on their way out: messages, files, edits, reactions.
+
+use std::path::Path;
+
+use hermes_net::Method;
+use hermes_text::{length, split};
+use hermes_types::{
+    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, LengthUnit, Mark, Piece, Place, Receipt, Reply,
+};
+use serde_json::{Value, json};
+
+use super::Discord;
+use super::commands::buttons;
+use super::rest::{Body, Failure};
+use super::table::fence_tables;
+use super::wire::Room;
+use crate::media::{extension_of, mime_of};
+use crate::multipart::Form;
+
+/// The longest text Discord takes.
+pub(super) const LONGEST: usize = 2000;
+/// The largest file that is read into memory; what a server takes is less.
+const LARGEST_FILE: u64 = 100 * 1024 * 1024;
+const INVALID_FORM: u64 = 50035;
+const TOO_LARGE: u64 = 40005;
+const VOICE: u64 = 8192;
+/// 256 steps of the same height: what a recording looks like is not known.
+const WAVEFORM: (&str, usize, &str) = ("VVVV", 85, "VQ==");
+const SAMPLES_PER_SECOND: f64 = 48_000.0;
+
+impl Discord {
+    pub(super) async fn send_reply(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+        let channel = target(&reply.place)?;
+        let mut ids = Vec::new();
+        for piece in &reply.pieces {
+            match piece {
+                Piece::Text { text } => {
+                    for part in parts(text) {
+                        let body = self.body(reply, channel, ids.len());
+                        ids.push(self.send_text(channel, body, &part, reply).await?);
+                    }
+                }
+                Piece::File(file) => {
+                    let body = self.body(reply, channel, ids.len());
+                    ids.push(self.send_file(channel, body, file).await?);
+                }
+            }
+        }
+        if ids.is_empty() {
+            return Err(ChannelError::Refused("there is nothing to say".to_owned()));
+        }
+        self.clear_pressed(channel).await;
+        Ok(Receipt { message_ids: ids, certainty: Certainty::Once })
+    }
+
+    /// What every message of a reply has. The nonce is the same at each attempt: Discord then answers a second one with
+    /// the message of the first.
+    fn body(&self, reply: &Reply, channel: &str, at: usize) -> Value {
+        let mut body = json!({
+            "nonce": nonce(&reply.idempotency_key, at),
+            "enforce_nonce": true,
+            "allowed_mentions": self.settings.allowed_mentions,
+        });
+        // A thread has the id of the message it began with, and that message is not in it.
+        let quoted = reply.reply_to.as_deref().filter(|id| at == 0 && self.settings.quotes && *id != channel);
+        if let Some(id) = quoted.filter(|id| is_id(id)) {
+            body["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
+        }
+        body
+    }
+
+    async fn send_text(&self, channel: &str, mut body: Value, text: &str, reply: &Reply) -> Result<String, ChannelError> {
+        body["content"] = json!(text);
+        if !reply.choices.is_empty() {
+            body["components"] = json!(buttons(&reply.choices));
+        }
+        let path = format!("/channels/{channel}/messages");
+        let sent = match self.rest.post(&path, body.clone()).await {
+            // Most often the quoted message is one of Discord's own; it is said without its dress.
+            Err(failure) if failure.code() == Some(INVALID_FORM) => {
+                if let Some(fields) = body.as_object_mut() {
+                    fields.remove("message_reference");
+                    fields.remove("components");
+                }
+                self.rest.post(&path, body).await
+            }
+            other => other,
+        };
+        id_of(&sent?)
+    }
+
+    async fn send_file(&self, channel: &str, body: Value, file: &Attachment) -> Result<String, ChannelError> {
+        let path = Path::new(&file.path);
+        let own = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = file.name.clone().or(own).unwrap_or_else(|| "file".to_owned());
+        let bytes = match read(path) {
+            Ok(bytes) => bytes,
+            Err(why) => return self.send_note(channel, body, &name, &why).await,
+        };
+        if let Some(seconds) = recorded(file, &name, &bytes) {
+            let (step, times, end) = WAVEFORM;
+            let waveform = format!("{}{end}", step.repeat(times));
+            let mut body = body.clone();
+            body["flags"] = json!(VOICE);
+            let about = json!({"id": 0, "filename": "voice-message.ogg", "duration_secs": seconds, "waveform": waveform});
+            match self.upload(channel, body, about, "audio/ogg", &bytes).await {
+                Err(Failure::Refused { .. }) => {}
+                other => return id_of(&other?),
+            }
+        }
+        let mime = file.mime.clone().unwrap_or_else(|| mime_of(&name).to_owned());
+        let about = json!({"id": 0, "filename": name});
+        let mut sent = self.upload(channel, body.clone(), about.clone(), &mime, &bytes).await;
+        if sent.as_ref().is_err_and(|failure| failure.code() == Some(INVALID_FORM)) {
+            let mut body = body.clone();
+            body["message_reference"] = Value::Null;
+            sent = self.upload(channel, body, about, &mime, &bytes).await;
+        }
+        match sent {
+            Err(Failure::Refused { status, code, .. }) if status == 413 || code == TOO_LARGE => {
+                self.send_note(channel, body, &name, "it is larger than this chat takes").await
+            }
+            other => id_of(&other?),
+        }
+    }
+
+    async fn upload(
+        &self,
+        channel: &str,
+        mut body: Value,
+        about: Value,
+        mime: &str,
+        bytes: &[u8],
+    ) -> Result<Value, Failure> {
+        let name = about.get("filename").and_then(Value::as_str).unwrap_or("file").to_owned();
+        body["attachments"] = json!([about]);
+        let (kind, form) = Form::new().json("payload_json", &body).file("files[0]", &name, mime, bytes).finish();
+        self.rest.call(Method::POST, &format!("/channels/{channel}/messages"), Body::Form(kind, form)).await
+    }
+
+    /// Says that a file could not be sent, in its place.
+    async fn send_note(&self, channel: &str, mut body: Value, name: &str, why: &str) -> Result<String, ChannelError> {
+        body["content"] = json!(hermes_text::head(&format!("📎 File: {name} ({why})"), LONGEST));
+        id_of(&self.rest.post(&format!("/channels/{channel}/messages"), body).await?)
+    }
+
+    /// Buttons that were pressed have done their work once something was said after it.
+    async fn clear_pressed(&self, channel: &str) {
+        for message in self.pressed.take(channel) {
+            let path = format!("/channels/{channel}/messages/{message}");
+            if let Err(failure) = self.rest.call(Method::PATCH, &path, Body::Json(json!({"components": []}))).await {
+                tracing::debug!(%failure, "buttons stay on a Discord message");
+            }
+        }
+    }
+
+    pub(super) async fn post_text(&self, place: &Place, text: &str) -> Result<String, ChannelError> {
+        let body = json!({"content": cut(&dressed(text)), "allowed_mentions": {"parse": []}});
+        id_of(&self.rest.post(&format!("/channels/{}/messages", target(place)?), body).await?)
+    }
+
+    pub(super) async fn edit_text(&self, place: &Place, message: &str, text: &str) -> Result<(), ChannelError> {
+        if !is_id(message) {
+            return Err(ChannelError::Refused(format!("`{message}` is not a Discord message")));
+        }
+        let path = format!("/channels/{}/messages/{message}", target(place)?);
+        let body = json!({"content": cut(&dressed(text)), "allowed_mentions": self.settings.allowed_mentions});
+        self.rest.call(Method::PATCH, &path, Body::Json(body)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn put_mark(&self, place: &Place, message: &str, mark: Mark) {
+        let Ok(place) = target(place) else { return };
+        if !self.settings.reactions || !is_id(message) {
+            return;
+        }
+        // The message a thread began with stands in the channel above.
+        let parent = match place == message {
+            true => self.directory.room(&self.rest, place).await.ok().and_then(|room| room.parent_id),
+            false => None,
+        };
+        let channel = parent.as_deref().unwrap_or(place);
+        let steps: &[(Method, &str)] = match mark {
+            Mark::Seen => &[(Method::PUT, "👀")],
+            Mark::Answered => &[(Method::DELETE, "👀"), (Method::PUT, "✅")],
+            Mark::Failed => &[(Method::DELETE, "👀"), (Method::PUT, "❌")],
+        };
+        for (method, emoji) in steps {
+            let path = format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me");
+            if let Err(failure) = self.rest.call(method.clone(), &path, Body::Nothing).await {
+                tracing::debug!(%failure, "a mark was not put on a Discord message");
+            }
+        }
+    }
+
+    /// Text channels of the servers the bot is in.
+    pub(super) async fn visible_chats(&self) -> Result<Vec<Place>, Failure> {
+        let guilds = self.rest.get("/users/@me/guilds").await?;
+        let mut places = Vec::new();
+        for guild in guilds.as_array().into_iter().flatten() {
+            let text = |key: &str| guild.get(key).and_then(Value::as_str);
+            let Some(id) = text("id").filter(|id| is_id(id)) else { continue };
+            let rooms = self.rest.get(&format!("/guilds/{id}/channels")).await?;
+            let rooms: Vec<Room> = serde_json::from_value(rooms).unwrap_or_default();
+            for room in rooms.into_iter().filter(Room::takes_threads) {
+                let parts = [text("name").map(str::to_owned), room.name.map(|name| format!("#{name}"))];
+                let name: Vec<String> = parts.into_iter().flatten().collect();
+                let place = Place::new(ChatKind::Group, room.id);
+                places.push(Place { chat_name: Some(name.join(" / ")), topic: room.topic, ..place });
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// The channel or thread a place is, as the API wants it.
+pub(super) fn target(place: &Place) -> Result<&str, ChannelError> {
+    let id = place.thread_id.as_deref().filter(|id| !id.is_empty()).unwrap_or(&place.chat_id);
+    if is_id(id) {
+        return Ok(id);
+    }
+    Err(ChannelError::Refused(format!("`{id}` is not a Discord channel: its id is a number")))
+}
+
+fn is_id(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn id_of(message: &Value) -> Result<String, ChannelError> {
+    let id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+    let reason = "Discord's answer does not name the message".to_owned();
+    id.ok_or(ChannelError::Retry { after: None, reason })
+}
+
+/// With fences around tables, where there is room for them.
+fn dressed(text: &str) -> String {
+    let fenced = fence_tables(text);
+    if length(&fenced, LengthUnit::Scalars) <= LONGEST { fenced } else { text.to_owned() }
+}
+
+fn parts(text: &str) -> Vec<String> {
+    let parts = split(&dressed(text), LONGEST, LengthUnit::Scalars);
+    parts.into_iter().filter(|part| !part.trim().is_empty()).collect()
+}
+
+fn cut(text: &str) -> String {
+    if length(text, LengthUnit::Scalars) <= LONGEST {
+        return text.to_owned();
+    }
+    hermes_text::ellipsize(text, LONGEST - 3).into_owned()
+}
+
+/// What a message is known by at every attempt to send it: 25 digits of a hash (FNV-1a).
+fn nonce(key: &str, at: usize) -> String {
+    let text = format!("{key}:{at}");
+    let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
+    let hash = text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step);
+    format!("{:025x}", hash >> 28)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let size = std::fs::metadata(path).map_err(|_| "it is not there any more")?.len();
+    if size > LARGEST_FILE {
+        return Err("it is larger than this chat takes".to_owned());
+    }
+    std::fs::read(path).map_err(|_| "it cannot be read".to_owned())
+}
+
+/// How many seconds a voice message lasts; nothing when the file is none.
+fn recorded(file: &Attachment, name: &str, bytes: &[u8]) -> Option<f64> {
+    let voice = file.kind == AttachmentKind::Voice && matches!(extension_of(name).as_deref(), Some(".ogg" | ".opus"));
+    if !voice || !bytes.starts_with(b"OggS") {
+        return None;
+    }
+    // The last page says how many samples came before its end.
+    let last = bytes.windows(4).rposition(|window| window == b"OggS")?;
+    let samples = bytes.get(last + 6..last + 14).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes)?;
+    let seconds = Some(samples).and_then(|samples| u32::try_from(samples).ok()).map(f64::from)? / SAMPLES_PER_SECOND;
+    Some(seconds.max(0.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonces_are_short_stable_and_differ() {
+        assert_eq!(nonce("turn:1:0", 0), nonce("turn:1:0", 0));
+        assert_eq!(nonce("turn:1:0", 0).len(), 25);
+        let all: std::collections::HashSet<String> = (0..2000).map(|n| nonce(&format!("turn:{n}"), n % 3)).collect();
+        assert_eq!(all.len(), 2000);
+    }
+
+    #[test]
+    fn only_numbers_are_places() {
+        for (id, good) in [("123", true), ("", false), ("general", false), ("1/../2", false), ("-1", false)] {
+            assert_eq!(target(&Place::new(ChatKind::Group, id)).is_ok(), good, "{id}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_or_split() {
+        let long = "word ".repeat(900);
+        assert!(parts(&long).iter().all(|part| part.chars().count() <= LONGEST));
+        assert_eq!((cut(&long).chars().count(), cut(&long).ends_with("...")), (LONGEST, true));
+        assert_eq!(parts(" \n"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,226 @@
+//! The REST API: one call, with its limits and its refusals.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hermes_net::{Client, HeaderMap, Method, Request, StatusCode, Url, header};
+use hermes_types::{Cancel, ChannelError, Clock, Deadline, Secret};
+use serde_json::Value;
+
+use super::limits::{Limits, Told, route_of};
+
+/// Longer is not waited inside a call: whoever asked decides.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const ATTEMPTS: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(30);
+const UPLOAD_PATIENCE: Duration = Duration::from_mins(3);
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// What Discord asks bots to call themselves.
+const AGENT: &str = concat!("DiscordBot (hermes, ", env!("CARGO_PKG_VERSION"), ")");
+
+/// The API, as this bot.
+pub(super) struct Rest {
+    pub(super) client: Client,
+    pub(super) clock: Arc<dyn Clock>,
+    api: String,
+    authorization: Secret,
+    limits: Mutex<Limits>,
+}
+
+/// What is sent along.
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    Nothing,
+    Json(Value),
+    /// A content type and what is of it.
+    Form(String, Bytes),
+}
+
+/// Why a call came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It may work later; whether it was done is not known.
+    Later { after: Option<Duration>, reason: String },
+    Unauthorised,
+    /// It will not work like this. The code is Discord's.
+    Refused { status: u16, code: u64, reason: String },
+}
+
+impl Failure {
+    /// Discord's code for it, where it refused.
+    pub(super) fn code(&self) -> Option<u64> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ChannelError::from(self.clone()).fmt(f)
+    }
+}
+
+impl From<Failure> for ChannelError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Later { after, reason } => Self::Retry { after, reason },
+            Failure::Unauthorised => Self::Reauthorise(
+                "Discord does not know this token. Reset it on the Bot page of your application and set DISCORD_BOT_TOKEN"
+                    .to_owned(),
+            ),
+            Failure::Refused { status, code, reason } => {
+                Self::Refused(format!("Discord said: {reason} (status {status}, code {code})"))
+            }
+        }
+    }
+}
+
+impl Rest {
+    pub(super) fn new(client: Client, clock: Arc<dyn Clock>, api: String, token: &Secret) -> Self {
+        let authorization = Secret::new(format!("Bot {}", token.expose()));
+        Self { client, clock, api, authorization, limits: Mutex::default() }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.call(Method::GET, path, Body::Nothing).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: Value) -> Result<Value, Failure> {
+        self.call(Method::POST, path, Body::Json(body)).await
+    }
+
+    /// Calls, waits where Discord asks for it and it is short, and says what came of it.
+    pub(super) async fn call(&self, method: Method, path: &str, body: Body) -> Result<Value, Failure> {
+        let route = route_of(method.as_str(), path);
+        let mut last = Failure::Later { after: None, reason: "Discord asks to wait again and again".to_owned() };
+        for _ in 0..ATTEMPTS {
+            self.hold_back(&route).await?;
+            match self.exchange(method.clone(), path, &route, &body).await {
+                Err(Failure::Later { after: Some(after), reason }) if after <= LONGEST_WAIT => {
+                    last = Failure::Later { after: Some(after), reason };
+                }
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    /// Waits until the bucket has room, if that is soon.
+    async fn hold_back(&self, route: &str) -> Result<(), Failure> {
+        loop {
+            let wait = self.limits(|limits| limits.reserve(route, self.clock.monotonic()));
+            if wait.is_zero() {
+                return Ok(());
+            }
+            if wait > LONGEST_WAIT {
+                return Err(too_often(wait));
+            }
+            self.clock.sleep(wait).await;
+        }
+    }
+
+    async fn exchange(&self, method: Method, path: &str, route: &str, body: &Body) -> Result<Value, Failure> {
+        let request = self.request(method, path, body).map_err(unreachable)?;
+        let deadline = Deadline::after(&*self.clock, UPLOAD_PATIENCE);
+        let response = self.client.send(request, deadline, &Cancel::new()).await.map_err(unreachable)?;
+        let status = response.status();
+        self.learn(route, response.headers());
+        let answer = response.bytes(LARGEST_ANSWER).await.map_err(unreachable)?;
+        let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => Err(self.limited(route, &value)),
+            StatusCode::UNAUTHORIZED => Err(Failure::Unauthorised),
+            status if status.is_success() && value.is_null() && !answer.is_empty() => {
+                Err(Failure::Later { after: None, reason: "Discord's answer is no JSON".to_owned() })
+            }
+            status if status.is_success() => Ok(value),
+            status if status.is_server_error() => {
+                Err(Failure::Later { after: None, reason: format!("Discord has a problem (status {status})") })
+            }
+            status => Err(refusal(status, &value)),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str, body: &Body) -> Result<Request, hermes_net::Error> {
+        let url = Url::parse(&format!("{}{path}", self.api)).map_err(|_| hermes_net::Error::InvalidUrl)?;
+        let mut request = Request::new(method, url)
+            .header(header::USER_AGENT, AGENT)?
+            .secret_header(header::AUTHORIZATION, &self.authorization)?
+            .answer_within(PATIENCE);
+        match body {
+            Body::Nothing => {}
+            Body::Json(value) => request = request.json(value)?,
+            Body::Form(kind, bytes) => {
+                request = request.header(header::CONTENT_TYPE, kind)?.body(bytes.clone());
+                request = request.answer_within(UPLOAD_PATIENCE);
+            }
+        }
+        Ok(request)
+    }
+
+    fn learn(&self, route: &str, headers: &HeaderMap) {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let number = |name: &str| text(name).and_then(|text| text.parse().ok());
+        let reset = text("x-ratelimit-reset-after").and_then(seconds);
+        let (Some(limit), Some(remaining), Some(reset_after)) =
+            (number("x-ratelimit-limit"), number("x-ratelimit-remaining"), reset)
+        else {
+            return;
+        };
+        let told = Told { limit, remaining, reset_after };
+        self.limits(|limits| limits.learn(route, told, self.clock.monotonic()));
+    }
+
+    fn limited(&self, route: &str, answer: &Value) -> Failure {
+        let after = answer.get("retry_after").and_then(Value::as_f64);
+        let after = after.and_then(|after| Duration::try_from_secs_f64(after).ok()).unwrap_or(LONGEST_WAIT);
+        let now = self.clock.monotonic();
+        self.limits(|limits| match answer.get("global").and_then(Value::as_bool) {
+            Some(true) => limits.exhaust_everything(after, now),
+            _ => limits.exhaust(route, after, now),
+        });
+        too_often(after)
+    }
+
+    fn limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
+        change(&mut self.limits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn too_often(after: Duration) -> Failure {
+    Failure::Later { after: Some(after), reason: "Discord asks to wait".to_owned() }
+}
+
+fn unreachable(error: hermes_net::Error) -> Failure {
+    Failure::Later { after: None, reason: error.to_string() }
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+}
+
+fn refusal(status: StatusCode, answer: &Value) -> Failure {
+    let words = answer.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+    let mut reason = words.to_owned();
+    if let Some(detail) = answer.get("errors").and_then(first_message) {
+        reason = format!("{reason}: {detail}");
+    }
+    let code = answer.get("code").and_then(Value::as_u64).unwrap_or(0);
+    Failure::Refused { status: status.as_u16(), code, reason: hermes_text::head(&reason, 300).to_owned() }
+}
+
+/// The first message in a tree of complaints about fields.
+fn first_message(errors: &Value) -> Option<&str> {
+    if let Some(message) = errors.get("message").and_then(Value::as_str) {
+        return Some(message);
+    }
+    match errors {
+        Value::Object(fields) => fields.values().find_map(first_message),
+        Value::Array(list) => list.iter().find_map(first_message),
+        _ => None,
+    }
+}

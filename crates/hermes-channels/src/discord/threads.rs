@@ -1,0 +1,45 @@
+//! Threads the bot talks in, where nobody has to name it again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::host::Host;
+
+const FILE: &str = "discord_threads.json";
+const MOST: usize = 500;
+
+/// The newest of them, kept over restarts.
+pub(super) struct Threads {
+    host: Arc<dyn Host>,
+    known: Mutex<VecDeque<String>>,
+}
+
+impl Threads {
+    pub(super) fn load(host: Arc<dyn Host>) -> Self {
+        let listed = host.recall(FILE);
+        let listed = listed.as_ref().and_then(Value::as_array).into_iter().flatten();
+        // Numbers are what other releases may have written.
+        let read = |id: &Value| id.as_str().map(str::to_owned).or_else(|| id.as_u64().map(|id| id.to_string()));
+        let known: VecDeque<String> = listed.filter_map(read).collect();
+        Self { host, known: Mutex::new(known) }
+    }
+
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|known| known == id)
+    }
+
+    pub(super) fn insert(&self, id: &str) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.iter().any(|known| known == id) {
+            return;
+        }
+        known.push_back(id.to_owned());
+        while known.len() > MOST {
+            known.pop_front();
+        }
+        let list: Value = known.iter().cloned().collect();
+        self.host.remember(FILE, &list);
+    }
+}

@@ -1,0 +1,206 @@
+//! Objects as Discord sends them: only what is used, and nothing that must be there without need.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A frame of the gateway.
+#[derive(Debug, Deserialize)]
+pub(super) struct Payload {
+    pub(super) op: u64,
+    #[serde(default)]
+    pub(super) d: Value,
+    #[serde(default)]
+    pub(super) s: Option<u64>,
+    #[serde(default)]
+    pub(super) t: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Ready {
+    pub(super) session_id: String,
+    pub(super) resume_gateway_url: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct User {
+    pub(super) id: String,
+    pub(super) username: String,
+    pub(super) global_name: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) bot: bool,
+    /// How the person is called in this server; only where a message names people.
+    pub(super) member: Option<Member>,
+}
+
+impl User {
+    /// What people see.
+    pub(super) fn shown(&self, member: Option<&Member>) -> String {
+        let nick = member.or(self.member.as_ref()).and_then(|member| member.nick.clone());
+        nick.or_else(|| self.global_name.clone()).unwrap_or_else(|| self.username.clone())
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Member {
+    pub(super) nick: Option<String>,
+    pub(super) user: Option<Box<User>>,
+    /// A number with a bit for each thing the person may do there.
+    pub(super) permissions: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message {
+    pub(super) id: String,
+    pub(super) channel_id: String,
+    pub(super) guild_id: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) author: User,
+    pub(super) member: Option<Member>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) content: String,
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub(super) kind: u64,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) flags: u64,
+    #[serde(deserialize_with = "readable")]
+    pub(super) mentions: Vec<User>,
+    #[serde(deserialize_with = "readable")]
+    pub(super) attachments: Vec<Attachment>,
+    #[serde(deserialize_with = "readable")]
+    pub(super) sticker_items: Vec<Named>,
+    #[serde(deserialize_with = "readable")]
+    pub(super) message_snapshots: Vec<Snapshot>,
+    pub(super) message_reference: Option<Reference>,
+    pub(super) referenced_message: Option<Box<Message>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Attachment {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) filename: String,
+    pub(super) content_type: Option<String>,
+    pub(super) size: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) url: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Named {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+}
+
+/// A forwarded message.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Snapshot {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) message: Forwarded,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Forwarded {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) content: String,
+    #[serde(deserialize_with = "readable")]
+    pub(super) attachments: Vec<Attachment>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Reference {
+    /// 1 is a forwarded message, which is no answer.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub(super) kind: u64,
+    pub(super) message_id: Option<String>,
+}
+
+/// A channel or a thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Room {
+    pub(super) id: String,
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub(super) kind: u64,
+    pub(super) name: Option<String>,
+    pub(super) topic: Option<String>,
+    pub(super) guild_id: Option<String>,
+    pub(super) parent_id: Option<String>,
+}
+
+impl Room {
+    pub(super) fn is_thread(&self) -> bool {
+        matches!(self.kind, 10..=12)
+    }
+
+    pub(super) fn is_forum(&self) -> bool {
+        matches!(self.kind, 15 | 16)
+    }
+
+    /// Whether threads can begin from its messages.
+    pub(super) fn takes_threads(&self) -> bool {
+        matches!(self.kind, 0 | 5)
+    }
+}
+
+/// A command that was used, or a button that was pressed.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Interaction {
+    pub(super) id: String,
+    pub(super) token: String,
+    pub(super) application_id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: u64,
+    #[serde(default)]
+    pub(super) channel_id: Option<String>,
+    #[serde(default)]
+    pub(super) guild_id: Option<String>,
+    #[serde(default)]
+    pub(super) member: Option<Member>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) data: InteractionData,
+    #[serde(default)]
+    pub(super) message: Option<Message>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct InteractionData {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) custom_id: String,
+    #[serde(deserialize_with = "readable")]
+    pub(super) options: Vec<CommandOption>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CommandOption {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
+/// What is null or of another kind is as good as absent.
+fn or_default<'de, D: Deserializer<'de>, T: Default + serde::de::DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    let value = Value::deserialize(from)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+/// The elements that can be read; one that cannot does not cost the others.
+fn readable<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    let list = match Value::deserialize(from)? {
+        Value::Array(list) => list,
+        _ => Vec::new(),
+    };
+    Ok(list.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
+}

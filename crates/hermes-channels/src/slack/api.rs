@@ -1,0 +1,152 @@
+//! The Web API: one call, and what its refusals mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_net::{Client, Error, Method, Request, Response, StatusCode, Url, header, retry_after};
+use hermes_types::{Cancel, ChannelError, Clock, Deadline, Secret};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
+
+/// How a method takes its arguments; some know only forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arguments<'a> {
+    Json(&'a Value),
+    Form(&'a [(&'a str, &'a str)]),
+}
+
+/// A call that did not do as asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) error: ChannelError,
+    /// Slack's own word for it.
+    pub(super) code: String,
+    /// It may have been done all the same.
+    pub(super) unsure: bool,
+}
+
+impl Failure {
+    fn new(error: ChannelError, code: &str) -> Self {
+        Self { error, code: code.to_owned(), unsure: false }
+    }
+}
+
+impl From<Failure> for ChannelError {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+/// The Web API with a token.
+#[derive(Clone)]
+pub(super) struct Api {
+    pub(super) client: Client,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) base: Url,
+    pub(super) token: Secret,
+}
+
+impl Api {
+    pub(super) async fn call(&self, method: &str, arguments: Arguments<'_>) -> Result<Value, Failure> {
+        self.call_as(&self.token, method, arguments).await
+    }
+
+    pub(super) async fn call_as(
+        &self,
+        token: &Secret,
+        method: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Value, Failure> {
+        let request = self.request(token, method, arguments).map_err(|error| in_net(&error))?;
+        let response = self.send(request).await?;
+        let status = response.status();
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            let after = retry_after(response.headers(), self.clock.now());
+            let reason = format!("Slack limits how often {method} is called");
+            return Err(Failure::new(ChannelError::Retry { after, reason }, "ratelimited"));
+        }
+        if !status.is_success() {
+            let reason = format!("{method}: Slack answered with status {}", status.as_u16());
+            let mut failure = Failure::new(ChannelError::Retry { after: None, reason }, "http");
+            failure.unsure = status.is_server_error();
+            return Err(failure);
+        }
+        let body: Value = response.json(LARGEST_ANSWER).await.map_err(|error| in_net(&error))?;
+        if body.get("ok").and_then(Value::as_bool) == Some(true) {
+            return Ok(body);
+        }
+        let code = body.get("error").and_then(Value::as_str).unwrap_or("no reason given");
+        Err(refusal(method, code))
+    }
+
+    fn request(&self, token: &Secret, method: &str, arguments: Arguments<'_>) -> Result<Request, Error> {
+        let url = self.base.join(method).map_err(|_| Error::InvalidUrl)?;
+        let request = Request::new(Method::POST, url).bearer(token)?.answer_within(PATIENCE);
+        match arguments {
+            Arguments::Json(value) => {
+                let typed = request.json(value)?;
+                typed.header(header::CONTENT_TYPE, "application/json; charset=utf-8")
+            }
+            Arguments::Form(pairs) => {
+                let body = form(pairs);
+                Ok(request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")?.body(body))
+            }
+        }
+    }
+
+    /// Sends something that is no method: an upload, a download.
+    pub(super) async fn send(&self, request: Request) -> Result<Response, Failure> {
+        let deadline = Deadline::after(&*self.clock, PATIENCE.saturating_mul(4));
+        self.client.send(request, deadline, &Cancel::new()).await.map_err(|error| in_net(&error))
+    }
+}
+
+fn form(pairs: &[(&str, &str)]) -> String {
+    let mut url = Url::parse("http://form/").ok();
+    if let Some(url) = &mut url {
+        url.query_pairs_mut().extend_pairs(pairs);
+    }
+    url.and_then(|url| url.query().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The network failed; whether the request arrived is known only when there was no connection.
+pub(super) fn in_net(error: &Error) -> Failure {
+    let unsure = !matches!(error, Error::Connect { .. } | Error::InvalidUrl | Error::Settings { .. } | Error::Tls { .. });
+    let after = None;
+    Failure { error: ChannelError::Retry { after, reason: error.to_string() }, code: "network".to_owned(), unsure }
+}
+
+fn refusal(method: &str, code: &str) -> Failure {
+    let error = match code {
+        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired"
+        | "not_allowed_token_type" => {
+            ChannelError::Reauthorise(format!("Slack does not take the token ({code}); check SLACK_BOT_TOKEN and SLACK_APP_TOKEN"))
+        }
+        "missing_scope" | "no_permission" | "ekm_access_denied" => {
+            ChannelError::Refused(format!("{method}: the app lacks a scope ({code}); add it and install the app again"))
+        }
+        "ratelimited" | "rate_limited" | "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout"
+        | "team_added_to_org" => ChannelError::Retry { after: None, reason: format!("{method}: {code}") },
+        _ => ChannelError::Refused(format!("{method}: {code}")),
+    };
+    Failure::new(error, code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_escaped() {
+        assert_eq!(form(&[("filename", "a b&c.txt"), ("length", "3")]), "filename=a+b%26c.txt&length=3");
+    }
+
+    #[test]
+    fn refusals_are_named_for_what_can_be_done() {
+        assert!(matches!(refusal("m", "invalid_auth").error, ChannelError::Reauthorise(_)));
+        assert!(matches!(refusal("m", "internal_error").error, ChannelError::Retry { .. }));
+        assert!(matches!(refusal("m", "channel_not_found").error, ChannelError::Refused(_)));
+    }
+}

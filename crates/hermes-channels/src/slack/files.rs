@@ -1,0 +1,129 @@
+//! Files people share, and files we share.
+
+use hermes_net::{Method, Request, Url, header};
+use hermes_types::{Attachment, AttachmentKind, ChannelError, Piece, Place};
+use serde_json::{Value, json};
+
+use super::Slack;
+use super::api::{Arguments, Failure, in_net};
+use super::inbound::File;
+use crate::host::Incoming;
+use crate::media::{LARGEST_DOCUMENT, Verdict, extension_for, extension_of, judge_document, mime_of};
+
+const TRIES: u32 = 3;
+
+impl Slack {
+    /// The file, kept; or words about why it is not.
+    pub(super) async fn fetch(&self, file: &File) -> Piece {
+        let (kind, extension) = match judge(file) {
+            Verdict::Take(kind, extension) => (kind, extension),
+            Verdict::Explain(text) => return Piece::Text { text },
+        };
+        let name = file.name.as_deref().unwrap_or("a file");
+        let mut reason = String::new();
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                self.around.clock.sleep(std::time::Duration::from_millis(1500 * u64::from(attempt))).await;
+            }
+            match self.download(file).await {
+                Ok(bytes) => {
+                    let incoming = Incoming {
+                        kind,
+                        name: file.name.as_deref(),
+                        extension: &extension,
+                        mime: file.mime.as_deref(),
+                        bytes: &bytes,
+                    };
+                    match self.around.host.keep(incoming).await {
+                        Ok(kept) => return Piece::File(kept),
+                        Err(error) => reason = error,
+                    }
+                }
+                Err(failure @ Failure { error: ChannelError::Retry { .. }, .. }) => reason = failure.error.to_string(),
+                Err(failure) => {
+                    reason = failure.error.to_string();
+                    break;
+                }
+            }
+        }
+        tracing::warn!(%reason, "a shared file could not be fetched");
+        Piece::Text { text: format!("[The user sent {name}, but it could not be fetched.]") }
+    }
+
+    async fn download(&self, file: &File) -> Result<Vec<u8>, Failure> {
+        let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
+        let request = self.file_request(&file.url).map_err(|error| in_net(&error))?.cap(cap);
+        let response = self.api.send(request).await?;
+        let status = response.status();
+        if !status.is_success() {
+            let reason = format!("Slack answered with status {}", status.as_u16());
+            let error = if status.is_server_error() || status.as_u16() == 429 {
+                ChannelError::Retry { after: None, reason }
+            } else {
+                ChannelError::Refused(reason)
+            };
+            return Err(Failure { error, code: "http".to_owned(), unsure: false });
+        }
+        Ok(response.bytes(cap).await.map_err(|error| in_net(&error))?.to_vec())
+    }
+
+    /// The token goes to Slack alone; another host is asked without it, and only where anybody may be asked.
+    fn file_request(&self, url: &str) -> Result<Request, hermes_net::Error> {
+        let url = Url::parse(url).map_err(|_| hermes_net::Error::InvalidUrl)?;
+        let ours = url.host_str().is_some_and(|host| {
+            let secure = url.scheme() == "https" && (host == "slack.com" || host.ends_with(".slack.com"));
+            secure || (self.settings.base.host_str() == Some(host) && self.settings.base.port() == url.port())
+        });
+        let request = Request::new(Method::GET, url).follow(3);
+        if ours { request.bearer(&self.settings.bot_token) } else { Ok(request.untrusted()) }
+    }
+
+    /// Shares a file in three steps; its id is the receipt.
+    pub(super) async fn share(&self, place: &Place, file: &Attachment) -> Result<String, ChannelError> {
+        let bytes = read(&file.path)?;
+        let name = file.name.clone().unwrap_or_else(|| file.path.rsplit('/').next().unwrap_or("file").to_owned());
+        let length = bytes.len().to_string();
+        let arguments = [("filename", name.as_str()), ("length", length.as_str())];
+        let slot = self.api.call("files.getUploadURLExternal", Arguments::Form(&arguments)).await?;
+        let (Some(url), Some(id)) =
+            (slot.get("upload_url").and_then(Value::as_str), slot.get("file_id").and_then(Value::as_str))
+        else {
+            return Err(ChannelError::Refused("files.getUploadURLExternal: no address came".to_owned()));
+        };
+        let request = Request::post(url).and_then(|request| request.header(header::CONTENT_TYPE, mime_of(&name)));
+        let request = request.map_err(|error| in_net(&error).error)?.body(bytes);
+        let status = self.api.send(request).await?.status();
+        if !status.is_success() {
+            let reason = format!("the upload was answered with status {}", status.as_u16());
+            return Err(ChannelError::Retry { after: None, reason });
+        }
+        let mut done = json!({"files": [{"id": id, "title": name}], "channel_id": place.chat_id});
+        if let Some(thread) = &place.thread_id {
+            done["thread_ts"] = json!(thread);
+        }
+        self.api.call("files.completeUploadExternal", Arguments::Json(&done)).await?;
+        Ok(id.to_owned())
+    }
+}
+
+fn read(path: &str) -> Result<Vec<u8>, ChannelError> {
+    std::fs::read(path).map_err(|error| ChannelError::Refused(format!("{path}: {error}")))
+}
+
+fn judge(file: &File) -> Verdict {
+    let mime = file.mime.as_deref().unwrap_or_default();
+    let kind = match mime.split('/').next() {
+        Some("image") => AttachmentKind::Image,
+        Some("audio") => AttachmentKind::Voice,
+        Some("video") => {
+            let name = file.name.as_deref().unwrap_or("without a name");
+            return Verdict::Explain(format!("[The user sent a video ({name}). It was not fetched.]"));
+        }
+        _ => return judge_document(file.name.as_deref(), file.mime.as_deref(), file.size),
+    };
+    if file.size.is_some_and(|size| size > LARGEST_DOCUMENT) {
+        return Verdict::Explain("[The user sent a file that is too large. At most 20 MB are taken.]".to_owned());
+    }
+    let extension = extension_for(mime).or_else(|| file.name.as_deref().and_then(extension_of));
+    Verdict::Take(kind, extension.unwrap_or_default())
+}

@@ -1,0 +1,78 @@
+//! Names of people and channels, looked up once and never waited for long: a message is not held up for a name.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::api::{Api, Arguments};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After a look-up that came to nothing, how long none is tried.
+const PAUSE: Duration = Duration::from_mins(1);
+const MOST: usize = 5000;
+
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    known: Mutex<HashMap<String, String>>,
+    quiet_until: Mutex<Duration>,
+}
+
+impl Names {
+    /// What a person is called.
+    pub(super) async fn of_user(&self, api: &Api, user: &str) -> Option<String> {
+        self.look_up(api, user, "users.info", ("user", user), |answer| {
+            let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).filter(|name| !name.is_empty());
+            at("/user/profile/display_name")
+                .or_else(|| at("/user/profile/real_name"))
+                .or_else(|| at("/user/real_name"))
+                .or_else(|| at("/user/name"))
+                .map(str::to_owned)
+        })
+        .await
+    }
+
+    /// What a channel is called.
+    pub(super) async fn of_channel(&self, api: &Api, channel: &str) -> Option<String> {
+        self.look_up(api, channel, "conversations.info", ("channel", channel), |answer| {
+            answer.pointer("/channel/name").and_then(Value::as_str).map(|name| format!("#{name}"))
+        })
+        .await
+    }
+
+    async fn look_up(
+        &self,
+        api: &Api,
+        id: &str,
+        method: &str,
+        argument: (&str, &str),
+        name: impl FnOnce(&Value) -> Option<String>,
+    ) -> Option<String> {
+        if let Some(known) = lock(&self.known).get(id) {
+            return Some(known.clone());
+        }
+        if api.clock.monotonic() < *lock(&self.quiet_until) {
+            return None;
+        }
+        let arguments = [argument];
+        let answer = tokio::select! {
+            answer = api.call(method, Arguments::Form(&arguments)) => answer.ok(),
+            () = api.clock.sleep(PATIENCE) => None,
+        };
+        let Some(name) = answer.as_ref().and_then(name) else {
+            *lock(&self.quiet_until) = api.clock.monotonic().saturating_add(PAUSE);
+            return None;
+        };
+        let mut known = lock(&self.known);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(id.to_owned(), name.clone());
+        Some(name)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! What we say, as Slack takes it.
+
+use hermes_text::dialect;
+use hermes_types::{Certainty, ChannelError, Choice, Piece, Place, Receipt, Reply};
+use serde_json::{Value, json};
+
+use super::Slack;
+use super::api::Arguments;
+
+/// The most a section of a message with buttons may hold.
+const SECTION: usize = 3000;
+const BUTTON: usize = 75;
+/// The most buttons in one row.
+const BUTTONS: usize = 25;
+/// What our messages are known by, in their metadata.
+const EVENT: &str = "hermes_reply";
+/// How far back is looked for a reply that may have arrived.
+const LOOK_BACK: &str = "50";
+
+impl Slack {
+    pub(super) async fn deliver(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+        let mut ids = Vec::new();
+        for piece in &reply.pieces {
+            ids.push(match piece {
+                Piece::Text { text } => self.say(reply, text).await?,
+                Piece::File(file) => self.share(&reply.place, file).await?,
+            });
+        }
+        Ok(Receipt { message_ids: ids, certainty: Certainty::Once })
+    }
+
+    async fn say(&self, reply: &Reply, text: &str) -> Result<String, ChannelError> {
+        let key = &reply.idempotency_key;
+        if self.unsure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(key)
+            && let Some(ts) = self.find(reply).await?
+        {
+            return Ok(ts);
+        }
+        let mut body = body(&reply.place, text);
+        body["metadata"] = json!({"event_type": EVENT, "event_payload": {"key": key}});
+        if !reply.choices.is_empty() {
+            body["blocks"] = blocks(text, &reply.choices);
+        }
+        // Only what answers a message is shown in the channel as well.
+        if self.settings.reply_broadcast && reply.reply_to.is_some() && reply.place.thread_id.is_some() {
+            body["reply_broadcast"] = json!(true);
+        }
+        let answer = self.api.call("chat.postMessage", Arguments::Json(&body)).await.map_err(|failure| {
+            if failure.unsure {
+                self.unsure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key.clone());
+            }
+            failure.error
+        })?;
+        ts_of(&answer)
+    }
+
+    /// The message an earlier attempt at this reply left in the chat.
+    pub(super) async fn find(&self, reply: &Reply) -> Result<Option<String>, ChannelError> {
+        let channel = ("channel", reply.place.chat_id.as_str());
+        let fixed = [channel, ("limit", LOOK_BACK), ("include_all_metadata", "true")];
+        let answer = match &reply.place.thread_id {
+            Some(thread) => {
+                let arguments: Vec<_> = fixed.into_iter().chain([("ts", thread.as_str())]).collect();
+                self.api.call("conversations.replies", Arguments::Form(&arguments)).await
+            }
+            None => self.api.call("conversations.history", Arguments::Form(&fixed)).await,
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(failure) if matches!(failure.error, ChannelError::Retry { .. }) => return Err(failure.error),
+            // Not allowed to look: then it is said again.
+            Err(failure) => {
+                tracing::debug!(code = failure.code, "the chat cannot be looked at");
+                return Ok(None);
+            }
+        };
+        let ours = |message: &&Value| {
+            message.pointer("/metadata/event_payload/key").and_then(Value::as_str) == Some(&reply.idempotency_key)
+        };
+        let messages = answer.get("messages").and_then(Value::as_array);
+        let found = messages.into_iter().flatten().find(ours);
+        Ok(found.and_then(|message| message.get("ts")).and_then(Value::as_str).map(str::to_owned))
+    }
+
+    pub(super) async fn post_text(&self, place: &Place, text: &str) -> Result<String, ChannelError> {
+        let answer = self.api.call("chat.postMessage", Arguments::Json(&body(place, text))).await?;
+        ts_of(&answer)
+    }
+
+    pub(super) async fn change(&self, place: &Place, message: &str, text: &str) -> Result<(), ChannelError> {
+        let body = json!({"channel": place.chat_id, "ts": message, "text": dialect::slack(text)});
+        self.api.call("chat.update", Arguments::Json(&body)).await?;
+        Ok(())
+    }
+}
+
+fn body(place: &Place, text: &str) -> Value {
+    let mut body = json!({"channel": place.chat_id, "text": dialect::slack(text)});
+    if let Some(thread) = &place.thread_id {
+        body["thread_ts"] = json!(thread);
+    }
+    body
+}
+
+fn ts_of(answer: &Value) -> Result<String, ChannelError> {
+    let ts = answer.get("ts").and_then(Value::as_str);
+    ts.map(str::to_owned).ok_or_else(|| ChannelError::Refused("chat.postMessage: no id came".to_owned()))
+}
+
+/// The text in sections, and the choices as buttons under it.
+fn blocks(text: &str, choices: &[Choice]) -> Value {
+    let sections = hermes_text::split(text, SECTION / 2, hermes_types::LengthUnit::Scalars);
+    let mut blocks: Vec<Value> = sections
+        .iter()
+        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": cut(&dialect::slack(part), SECTION)}}))
+        .collect();
+    let buttons: Vec<Value> = choices.iter().take(BUTTONS).enumerate().map(|(at, choice)| button(at, choice)).collect();
+    blocks.push(json!({"type": "actions", "elements": buttons}));
+    json!(blocks)
+}
+
+fn button(at: usize, choice: &Choice) -> Value {
+    let (id, style) = match choice.says.as_str() {
+        "/approve" => ("hermes_approve_once".to_owned(), Some("primary")),
+        "/approve session" => ("hermes_approve_session".to_owned(), None),
+        "/approve always" => ("hermes_approve_always".to_owned(), None),
+        "/deny" => ("hermes_deny".to_owned(), Some("danger")),
+        _ => (format!("hermes_choice_{at}"), None),
+    };
+    let label = json!({"type": "plain_text", "text": cut(&choice.label, BUTTON), "emoji": true});
+    let mut button = json!({"type": "button", "action_id": id, "text": label, "value": cut(&choice.says, 2000)});
+    if let Some(style) = style {
+        button["style"] = json!(style);
+    }
+    button
+}
+
+fn cut(text: &str, most: usize) -> String {
+    hermes_text::head(text, most).to_owned()
+}

@@ -1,0 +1,126 @@
+//! What stands out in a text: mentions and commands, which Telegram counts in UTF-16 code units.
+
+use super::wire::{Entity, User};
+
+/// The bot as it is spoken to.
+#[derive(Debug, Clone)]
+pub(super) struct Me {
+    pub(super) id: i64,
+    pub(super) username: String,
+}
+
+impl From<&User> for Me {
+    fn from(user: &User) -> Self {
+        Self { id: user.id, username: user.username.clone().unwrap_or_default().to_lowercase() }
+    }
+}
+
+/// A message's words with whom they are for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spoken {
+    /// Without the mention, and without the bot's name behind a command.
+    pub(super) text: String,
+    pub(super) mentioned: bool,
+    pub(super) command: Command,
+}
+
+/// Whether the words begin with a command, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Command {
+    None,
+    /// Nobody is named: everybody in the chat hears it.
+    Open,
+    Ours,
+    Foreign,
+}
+
+pub(super) fn read(text: &str, entities: &[Entity], me: &Me) -> Spoken {
+    let (command, body) = command(text, me);
+    if command != Command::None {
+        return Spoken { text: body, mentioned: command == Command::Ours, command };
+    }
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let ours: Vec<&Entity> = entities.iter().filter(|entity| is_ours(entity, &units, me)).collect();
+    let kept: Vec<u16> = units
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !ours.iter().any(|entity| covers(entity, *at)))
+        .map(|(_, unit)| *unit)
+        .collect();
+    let bare = String::from_utf16_lossy(&kept).trim().to_owned();
+    // A call of the name alone is all that was said.
+    let text = if ours.is_empty() || bare.is_empty() { text.to_owned() } else { bare };
+    Spoken { text, mentioned: !ours.is_empty(), command }
+}
+
+fn covers(entity: &Entity, at: usize) -> bool {
+    at >= entity.offset && at < entity.offset.saturating_add(entity.length)
+}
+
+fn is_ours(entity: &Entity, units: &[u16], me: &Me) -> bool {
+    match entity.kind.as_str() {
+        "mention" => {
+            let end = entity.offset.saturating_add(entity.length);
+            let name = String::from_utf16_lossy(units.get(entity.offset..end).unwrap_or_default());
+            name.strip_prefix('@').is_some_and(|name| is_me(name, me))
+        }
+        "text_mention" => entity.user.as_ref().is_some_and(|user| user.id == me.id),
+        _ => false,
+    }
+}
+
+fn is_me(name: &str, me: &Me) -> bool {
+    !me.username.is_empty() && name.to_lowercase() == me.username
+}
+
+/// `/name@bot rest` as `/name rest`.
+fn command(text: &str, me: &Me) -> (Command, String) {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let (first, rest) = text.split_at(end);
+    if !first.strip_prefix('/').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphanumeric())) {
+        return (Command::None, text.to_owned());
+    }
+    match first.split_once('@') {
+        None => (Command::Open, text.to_owned()),
+        Some((name, bot)) if is_me(bot, me) => (Command::Ours, format!("{name}{rest}")),
+        Some(_) => (Command::Foreign, text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spoken(text: &str, entities: serde_json::Value) -> Spoken {
+        let me = Me { id: 1, username: "hermes_bot".to_owned() };
+        read(text, &serde_json::from_value::<Vec<Entity>>(entities).unwrap(), &me)
+    }
+
+    #[test]
+    fn mentions_are_counted_in_utf16() {
+        let said = spoken("𝄞𝄞 @Hermes_Bot, hello", serde_json::json!([{"type": "mention", "offset": 5, "length": 11}]));
+        assert_eq!((said.text.as_str(), said.mentioned), ("𝄞𝄞 , hello", true));
+        let said = spoken("@other hello", serde_json::json!([{"type": "mention", "offset": 0, "length": 6}]));
+        assert_eq!((said.text.as_str(), said.mentioned), ("@other hello", false));
+        let named = serde_json::json!([{"type": "text_mention", "offset": 0, "length": 6, "user": {"id": 1}}]);
+        assert_eq!(spoken("Hermes hi", named).text, "hi");
+        let alone = spoken("@hermes_bot", serde_json::json!([{"type": "mention", "offset": 0, "length": 11}]));
+        assert_eq!((alone.text.as_str(), alone.mentioned), ("@hermes_bot", true));
+        let wild = serde_json::json!([{"type": "mention", "offset": 9_000_000_000_u64, "length": 9_000_000_000_u64}]);
+        assert!(!spoken("x", wild).mentioned);
+    }
+
+    #[test]
+    fn commands_know_whose_they_are() {
+        for (text, command, words) in [
+            ("/new", Command::Open, "/new"),
+            ("/model@Hermes_bot gpt", Command::Ours, "/model gpt"),
+            ("/new@other_bot", Command::Foreign, "/new@other_bot"),
+            ("/ not one", Command::None, "/ not one"),
+            ("/etc/passwd@x is a file", Command::Foreign, "/etc/passwd@x is a file"),
+        ] {
+            let said = spoken(text, serde_json::json!([]));
+            assert_eq!((said.command, said.text.as_str()), (command, words));
+        }
+    }
+}

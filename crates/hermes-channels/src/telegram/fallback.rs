@@ -1,0 +1,135 @@
+//! Other addresses of Telegram, for networks in which the usual ones cannot be reached.
+//!
+//! Only the address changes: name, certificate and everything said stay those of the host.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_net::header::ACCEPT;
+use hermes_net::{Client, Request, Resolve, SystemResolver, Url};
+use hermes_types::{BoxFuture, Cancel, Clock, Deadline};
+use serde::Deserialize;
+
+use super::settings::Settings;
+
+/// Public resolvers that answer over HTTPS, each before the name to look up.
+const RESOLVERS: [&str; 2] = ["https://dns.google/resolve", "https://cloudflare-dns.com/dns-query"];
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Where Telegram has answered for years.
+const LAST_RESORT: Ipv4Addr = Ipv4Addr::new(149, 154, 167, 220);
+
+#[derive(Debug)]
+pub(super) struct Fallback {
+    host: String,
+    listed: Vec<Ipv4Addr>,
+    discovery: Discovery,
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+/// Whether other addresses are looked for when none are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Discovery {
+    Ask,
+    /// The host is not Telegram's, or a proxy decides.
+    Never,
+}
+
+impl Fallback {
+    pub(super) fn new(settings: &Settings, client: Client, clock: Arc<dyn Clock>) -> Self {
+        let host = Url::parse(&settings.base).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let discovery = if settings.public && settings.proxies.is_none() { Discovery::Ask } else { Discovery::Never };
+        let host = host.unwrap_or_default();
+        Self { host, listed: settings.fallbacks.clone(), discovery, client, clock }
+    }
+
+    /// Clients that go to the other addresses, in the order to try them.
+    pub(super) async fn clients(&self) -> Vec<Client> {
+        let addresses = match (&*self.listed, self.discovery) {
+            ([], Discovery::Never) => Vec::new(),
+            ([], Discovery::Ask) => self.discover().await,
+            (listed, _) => listed.to_vec(),
+        };
+        let pinned = |address| {
+            self.client.resolving(Arc::new(Pinned { host: self.host.clone(), address: IpAddr::V4(address) })).ok()
+        };
+        addresses.into_iter().filter_map(pinned).collect()
+    }
+
+    /// What public resolvers say and this machine's does not.
+    async fn discover(&self) -> Vec<Ipv4Addr> {
+        let known = self.client.look_up(&self.host).await;
+        let mut found = BTreeSet::new();
+        for said in futures_util::future::join_all(RESOLVERS.map(|resolver| self.ask(resolver))).await {
+            found.extend(said.into_iter().filter(|address| !known.contains(&IpAddr::V4(*address))));
+        }
+        let mut addresses: Vec<Ipv4Addr> = found.into_iter().filter(|address| *address != LAST_RESORT).collect();
+        addresses.push(LAST_RESORT);
+        addresses
+    }
+
+    async fn ask(&self, resolver: &str) -> Vec<Ipv4Addr> {
+        let asked = async {
+            let request = Request::get(&format!("{resolver}?name={}&type=A", self.host)).ok()?;
+            let request = request.header(ACCEPT, "application/dns-json").ok()?.answer_within(PATIENCE);
+            let deadline = Deadline::after(&*self.clock, PATIENCE);
+            let response = self.client.send(request, deadline, &Cancel::new()).await.ok()?;
+            response.json::<Looked>(64 * 1024).await.ok()
+        };
+        asked.await.map(Looked::addresses).unwrap_or_default()
+    }
+}
+
+/// An answer of a resolver.
+#[derive(Debug, Deserialize)]
+struct Looked {
+    #[serde(rename = "Answer", default)]
+    answer: Vec<Record>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Record {
+    #[serde(rename = "type", default)]
+    kind: u16,
+    #[serde(default)]
+    data: String,
+}
+
+impl Looked {
+    fn addresses(self) -> Vec<Ipv4Addr> {
+        const ADDRESS: u16 = 1;
+        self.answer.iter().filter(|record| record.kind == ADDRESS).filter_map(|record| record.data.parse().ok()).collect()
+    }
+}
+
+/// One name leads to one address; others are looked up as usual.
+#[derive(Debug)]
+struct Pinned {
+    host: String,
+    address: IpAddr,
+}
+
+impl Resolve for Pinned {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        if name.eq_ignore_ascii_case(&self.host) {
+            return Box::pin(std::future::ready(Ok(vec![self.address])));
+        }
+        SystemResolver.resolve(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_count() {
+        let said = r#"{"Status":0,"Answer":[{"name":"x","type":5,"data":"y."},{"type":1,"data":"149.154.166.110"},{"type":1,"data":"?"}]}"#;
+        let looked: Looked = serde_json::from_str(said).unwrap();
+        assert_eq!(looked.addresses(), [Ipv4Addr::new(149, 154, 166, 110)]);
+        assert!(serde_json::from_str::<Looked>(r#"{"Status":3}"#).unwrap().addresses().is_empty());
+    }
+}

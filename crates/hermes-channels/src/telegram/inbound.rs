@@ -1,0 +1,164 @@
+//! From what Telegram says to envelopes.
+//!
+//! Pure but for files, which are fetched on the way. A message that can be read always becomes an envelope: what cannot
+//! be fetched is told in words.
+
+use std::time::Duration;
+
+use hermes_types::{ChatKind, Envelope, Piece, Place, Sender, Timestamp};
+
+use super::entity::{self, Command, Me};
+use super::gate::{self, Asked, Passage};
+use super::wire::{CallbackQuery, Chat, Message, Update, User};
+use super::{Telegram, media};
+
+/// A message that has waited this long at Telegram carries its own time; otherwise the time of its arrival counts.
+const WAITED: Duration = Duration::from_mins(1);
+
+impl Telegram {
+    /// What an update asks for, if anything.
+    pub(super) async fn read(&self, update: &Update, me: &Me) -> Option<Envelope> {
+        if let Some(query) = &update.callback_query {
+            return self.read_press(query);
+        }
+        let message = update.message.as_deref().or(update.channel_post.as_deref())?;
+        self.learn(message);
+        let own = message.from.as_ref().is_some_and(|user| user.id == me.id);
+        if own {
+            return None;
+        }
+        let (text, entities) = message.words();
+        let spoken = entity::read(text, entities, me);
+        let known_command = self.menu_name(&spoken.text).is_some();
+        let asked = Asked { message, spoken: &spoken, me: me.id, known_command };
+        if gate::pass(&asked, &self.settings.gate, self.settings.bots) == Passage::Closed {
+            return None;
+        }
+        let text = match spoken.command {
+            Command::None => spoken.text,
+            _ => self.menu_name(&spoken.text).unwrap_or(spoken.text),
+        };
+        let found = media::gather(self, message).await;
+        let quiet = self.quiet(message, spoken.command);
+        let texts = found.notes.into_iter().chain((!text.trim().is_empty()).then_some(text));
+        let mut parts: Vec<Piece> = texts.map(|text| Piece::Text { text }).collect();
+        parts.extend(found.files.into_iter().map(Piece::File));
+        if parts.is_empty() {
+            return None;
+        }
+        let replied = message.replied();
+        let words_of = |message: &Message| Some(message.words().0.to_owned()).filter(|text| !text.is_empty());
+        let place = self.place(message);
+        Some(Envelope {
+            platform: super::NAME.to_owned(),
+            // Stays the same when updates are numbered anew.
+            platform_key: format!("{}:{}", message.chat.id, message.message_id),
+            skill: self.topics.skill(&place),
+            place,
+            sender: sender(message),
+            parts,
+            message_id: Some(message.message_id.to_string()),
+            reply_to: replied.map(|message| message.message_id.to_string()),
+            reply_to_text: replied.and_then(words_of),
+            quiet_ms: u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX),
+            received_at: self.received(message.date),
+        })
+    }
+
+    /// A button is an answer in the words it stands for. It points at the question, so that whoever asked can tell which.
+    fn read_press(&self, query: &CallbackQuery) -> Option<Envelope> {
+        let message = query.message.as_deref()?;
+        let says = self.keyboard.says(query.data.as_deref()?)?;
+        Some(Envelope {
+            platform: super::NAME.to_owned(),
+            platform_key: format!("callback:{}", query.id),
+            place: self.place(message),
+            sender: sender_of(&query.from),
+            parts: vec![Piece::Text { text: says }],
+            message_id: Some(message.message_id.to_string()),
+            reply_to: Some(message.message_id.to_string()),
+            reply_to_text: None,
+            skill: None,
+            quiet_ms: 0,
+            received_at: self.clock.now(),
+        })
+    }
+
+    /// Service messages say what chats are called and where they went.
+    fn learn(&self, message: &Message) {
+        if let (Some(created), Some(thread)) = (&message.forum_topic_created, message.message_thread_id) {
+            self.topics.learn(message.chat.id, thread, &created.name);
+        }
+        if let Some(to) = message.migrate_to_chat_id {
+            self.moved.note(message.chat.id, to);
+        }
+    }
+
+    fn place(&self, message: &Message) -> Place {
+        let chat = &message.chat;
+        let thread = message.thread();
+        Place {
+            chat_id: chat.id.to_string(),
+            chat_name: chat_name(chat),
+            kind: match chat.kind.as_str() {
+                "group" | "supergroup" => ChatKind::Group,
+                "channel" => ChatKind::Channel,
+                _ => ChatKind::Dm,
+            },
+            thread_id: thread.map(|thread| thread.to_string()),
+            topic: thread.and_then(|thread| self.topics.name(chat.id, thread)),
+            alt_id: None,
+        }
+    }
+
+    /// A command as the rest of the program calls it, if it is in the menu: Telegram has no dashes in names.
+    fn menu_name(&self, text: &str) -> Option<String> {
+        let end = text.find(char::is_whitespace).unwrap_or(text.len());
+        let (first, rest) = text.split_at(end);
+        let typed = first.strip_prefix('/')?.to_lowercase();
+        let command = self.commands.iter().find(|command| command.name == typed || super::menu_word(&command.name) == typed)?;
+        Some(format!("/{}{rest}", command.name))
+    }
+
+    /// More of the same may follow: long texts come in pieces, albums as one message each.
+    fn quiet(&self, message: &Message, command: Command) -> Duration {
+        if command != Command::None {
+            return Duration::ZERO;
+        }
+        if !message.photo.is_empty() || message.media_group_id.is_some() {
+            return self.settings.media_quiet;
+        }
+        if message.text.is_some() { self.settings.text_quiet } else { Duration::ZERO }
+    }
+
+    fn received(&self, date: f64) -> Timestamp {
+        let now = self.clock.now();
+        let written = Timestamp(date);
+        if date > 0.0 && now.since(written) > WAITED { written } else { now }
+    }
+}
+
+fn chat_name(chat: &Chat) -> Option<String> {
+    let person = || {
+        let (first, last) = (chat.first_name.as_deref()?, chat.last_name.as_deref().unwrap_or_default());
+        Some(format!("{first} {last}").trim().to_owned())
+    };
+    chat.title.clone().or_else(person)
+}
+
+/// Whoever wrote: a person, or a channel or group in its own name.
+fn sender(message: &Message) -> Sender {
+    if let Some(chat) = &message.sender_chat {
+        return Sender { user_id: Some(chat.id.to_string()), user_name: chat_name(chat), ..Sender::default() };
+    }
+    message.from.as_ref().map(sender_of).unwrap_or_default()
+}
+
+fn sender_of(user: &User) -> Sender {
+    Sender {
+        user_id: Some(user.id.to_string()),
+        user_name: Some(user.name()).filter(|name| !name.is_empty()),
+        alt_id: None,
+        handle: user.username.clone(),
+    }
+}

@@ -1,0 +1,234 @@
+//! Telegram, through its Bot API.
+//!
+//! `poll` or `webhook` takes updates in, `inbound` makes envelopes of them, `outbound` and `files` send. Invariants: an update is
+//! confirmed to Telegram only after the intake has taken it; nothing that waits there is dropped; no error names the token.
+
+mod api;
+mod entity;
+mod fallback;
+mod files;
+mod gate;
+mod inbound;
+mod keyboard;
+mod media;
+mod outbound;
+mod poll;
+mod settings;
+mod topics;
+mod webhook;
+mod wire;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_types::{
+    Abilities, BoxFuture, Cancel, Channel, ChannelError, Clock, Connection, Intake, LengthUnit, Mark, Place, Receipt, Reply,
+};
+use serde_json::{Value, json};
+
+use crate::host::{Host, MenuCommand, Surroundings};
+use crate::options::Options;
+use crate::platform::{Platform, Variable, VariableKind};
+use api::{Api, ApiError};
+use entity::Me;
+use keyboard::Keyboard;
+use outbound::{LIMIT, Moved, Quoted};
+use settings::Settings;
+use topics::Topics;
+use wire::User;
+
+const NAME: &str = "telegram";
+/// What the bot wants to hear of.
+const UPDATES: [&str; 3] = ["message", "channel_post", "callback_query"];
+/// Pauses before asking again who we are.
+const GREETING_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
+/// What a menu holds at most.
+const MOST_COMMANDS: usize = 100;
+const LONGEST_DESCRIPTION: usize = 250;
+
+pub(crate) const PLATFORM: Platform = Platform {
+    name: NAME,
+    label: "Telegram",
+    guide: "1. In Telegram, write to @BotFather and send /newbot; choose a name, then a username that ends in bot.\n\
+            2. Copy the token it gives you.\n\
+            3. Write to @userinfobot to learn your own number; only listed numbers may use the bot.\n\
+            4. For groups: send /setprivacy to @BotFather and turn it off, or make the bot an admin.",
+    variables: &[
+        Variable { name: "TELEGRAM_BOT_TOKEN", words: "The bot's token, from @BotFather", kind: VariableKind::RequiredSecret },
+        Variable {
+            name: "TELEGRAM_ALLOWED_USERS",
+            words: "Numbers of the people who may use it, between commas",
+            kind: VariableKind::Optional,
+        },
+        Variable {
+            name: "TELEGRAM_HOME_CHANNEL",
+            words: "The chat that scheduled jobs write to (your own number for a direct chat)",
+            kind: VariableKind::Optional,
+        },
+    ],
+    lock: Some(("telegram-bot-token", "TELEGRAM_BOT_TOKEN")),
+    open,
+};
+
+/// The channel.
+struct Telegram {
+    settings: Settings,
+    api: Api,
+    clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
+    commands: Arc<[MenuCommand]>,
+    topics: Topics,
+    keyboard: Keyboard,
+    moved: Moved,
+    quoted: Quoted,
+    /// Methods the server does not seem to know; that is said once.
+    unknown: Mutex<HashSet<&'static str>>,
+}
+
+fn open(options: &Options, around: Surroundings) -> Result<Arc<dyn Channel>, String> {
+    let settings = Settings::read(options)?;
+    let api = Api::new(&settings, &around.client, around.clock.clone())?;
+    Ok(Arc::new(Telegram {
+        api,
+        topics: Topics::new(around.host.clone()),
+        keyboard: Keyboard::new(around.host.clone()),
+        settings,
+        clock: around.clock,
+        host: around.host,
+        commands: around.commands,
+        moved: Moved::default(),
+        quoted: Quoted::default(),
+        unknown: Mutex::default(),
+    }))
+}
+
+impl Channel for Telegram {
+    fn platform(&self) -> &str {
+        NAME
+    }
+
+    /// Marks and escapes are not counted, so the whole limit is for what people see.
+    fn abilities(&self) -> Abilities {
+        Abilities { limit: LIMIT, unit: LengthUnit::Utf16, edits: true, typing_every: Duration::from_secs(2) }
+    }
+
+    fn listen<'a>(
+        &'a self,
+        intake: &'a dyn Intake,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
+        Box::pin(async move {
+            let ended = tokio::select! {
+                ended = self.run(intake, cancel) => ended,
+                () = cancel.cancelled() => Ok(()),
+            };
+            if let Err(error) = &ended {
+                intake.connection(NAME, Connection::Down(error.to_string()));
+            }
+            ended
+        })
+    }
+
+    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        Box::pin(self.send_reply(reply))
+    }
+
+    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+        Box::pin(async move {
+            let sent = self.send_text(self.target(place)?, text, None).await?;
+            Ok(sent.to_string())
+        })
+    }
+
+    fn edit<'a>(
+        &'a self,
+        place: &'a Place,
+        message: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
+        Box::pin(self.edit_text(place, message, text))
+    }
+
+    fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()> {
+        Box::pin(self.type_in(place))
+    }
+
+    fn mark<'a>(&'a self, place: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if self.settings.reactions {
+                self.react(place, message, mark).await;
+            }
+        })
+    }
+}
+
+impl Telegram {
+    async fn run(&self, intake: &dyn Intake, cancel: &Cancel) -> Result<(), ChannelError> {
+        let me = Me::from(&self.greet().await?);
+        let prepare = async {
+            self.offer_commands().await;
+            self.topics.create_missing(&self.api).await;
+        };
+        let work = async {
+            match &self.settings.webhook {
+                Some(webhook) => self.serve_webhook(webhook, &me, intake, cancel).await,
+                None => self.poll(&me, intake).await,
+            }
+        };
+        // Messages do not wait for the menu.
+        tokio::pin!(work);
+        tokio::select! {
+            ended = &mut work => return ended,
+            () = prepare => {}
+        }
+        work.await
+    }
+
+    async fn greet(&self) -> Result<User, ApiError> {
+        let mut pauses = GREETING_PAUSES.into_iter();
+        loop {
+            let error = match self.api.call("getMe", &json!({})).await {
+                Ok(user) => return Ok(user),
+                // An address without a bot behind it: the token is wrong.
+                Err(ApiError::Refused { code: 404, .. }) => return Err(ApiError::Unauthorised),
+                Err(error @ (ApiError::Refused { .. } | ApiError::Unauthorised)) => return Err(error),
+                Err(error) => error,
+            };
+            let Some(pause) = pauses.next() else { return Err(error) };
+            self.clock.sleep(pause).await;
+        }
+    }
+
+    async fn offer_commands(&self) {
+        let entry = |command: &MenuCommand| {
+            let words = hermes_text::head(command.description.trim(), LONGEST_DESCRIPTION);
+            json!({"command": menu_word(&command.name), "description": words})
+        };
+        let fits = |command: &&MenuCommand| {
+            let name = menu_word(&command.name);
+            let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            plain && (1..=32).contains(&name.len()) && !command.description.trim().is_empty()
+        };
+        let commands: Vec<Value> = self.commands.iter().filter(fits).take(MOST_COMMANDS).map(entry).collect();
+        if !commands.is_empty() {
+            self.try_call("setMyCommands", &json!({"commands": commands})).await;
+        }
+    }
+
+    /// A call that may fail without harm; that a server does not know it is said once.
+    async fn try_call(&self, method: &'static str, parameters: &Value) {
+        let Err(error) = self.api.call::<Value>(method, parameters).await else { return };
+        let first = self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(method);
+        if first {
+            tracing::warn!(%error, method, "Telegram did not do it; that does no harm");
+        } else {
+            tracing::debug!(%error, method, "Telegram did not do it");
+        }
+    }
+}
+
+/// A command's name as a menu takes it.
+fn menu_word(name: &str) -> String {
+    name.to_lowercase().replace('-', "_")
+}

@@ -1,0 +1,275 @@
+//! From replies to what Telegram shows.
+//!
+//! A text it cannot read as MarkdownV2 is sent again without marks; one for a topic that is gone goes to the chat; one for a
+//! group that has moved goes after it. Everything else that is refused is the caller's to deal with.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_text::dialect;
+use hermes_types::{Certainty, ChannelError, LengthUnit, Mark, Piece, Place, Receipt, Reply};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::Telegram;
+use super::api::ApiError;
+use super::settings::Quoting;
+use super::wire::Sent;
+use crate::media::mime_of;
+use crate::multipart::Form;
+
+pub(super) const LIMIT: usize = 4096;
+const LONGEST_CAPTION: usize = 1024;
+/// Room for the sign that something was cut off, and for what it is cut at.
+const CUT_ROOM: usize = 20;
+/// An edit that would have to wait longer than this is not worth it.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MOST_QUOTED: usize = 1000;
+
+/// Where something goes, as Telegram counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) chat: i64,
+    pub(super) thread: Option<i64>,
+    pub(super) reply_to: Option<i64>,
+}
+
+impl Target {
+    pub(super) fn fields(self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("chat_id".to_owned(), json!(self.chat));
+        fields.extend(self.thread.map(|thread| ("message_thread_id".to_owned(), json!(thread))));
+        if let Some(message) = self.reply_to {
+            fields.insert("reply_to_message_id".to_owned(), json!(message));
+            // A question that was deleted is no reason to keep the answer back.
+            fields.insert("allow_sending_without_reply".to_owned(), json!(true));
+        }
+        fields
+    }
+}
+
+/// How a text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dress {
+    Marked,
+    Plain,
+}
+
+/// Something to be shown.
+#[derive(Debug, Default)]
+pub(super) struct Post<'a> {
+    pub(super) method: &'static str,
+    /// The field for words, and the words in Markdown.
+    pub(super) words: Option<(&'static str, &'a str)>,
+    pub(super) file: Option<Upload<'a>>,
+    /// Fields beside these.
+    pub(super) more: Map<String, Value>,
+}
+
+/// A file to be sent along.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Upload<'a> {
+    pub(super) field: &'static str,
+    pub(super) name: &'a str,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Post<'_> {
+    fn fields(&self, target: Target, dress: Dress) -> Map<String, Value> {
+        let mut fields = target.fields();
+        if let Some((name, markdown)) = self.words {
+            let text = match dress {
+                Dress::Marked => dialect::telegram(markdown),
+                Dress::Plain => dialect::plain(markdown),
+            };
+            fields.insert(name.to_owned(), json!(text));
+            if dress == Dress::Marked {
+                fields.insert("parse_mode".to_owned(), json!("MarkdownV2"));
+            }
+        }
+        fields.extend(self.more.clone());
+        fields
+    }
+}
+
+/// Groups that have another number now.
+#[derive(Debug, Default)]
+pub(super) struct Moved(Mutex<HashMap<i64, i64>>);
+
+impl Moved {
+    pub(super) fn note(&self, from: i64, to: i64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(from, to);
+    }
+
+    fn now(&self, chat: i64) -> i64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&chat).copied().unwrap_or(chat)
+    }
+}
+
+/// The question each chat's answer points at, for parts after the first.
+#[derive(Debug, Default)]
+pub(super) struct Quoted(Mutex<HashMap<i64, (String, i64)>>);
+
+impl Quoted {
+    /// What a part of an answer points at. Parts of one answer share the beginning of their keys.
+    fn find(&self, mode: Quoting, chat: i64, reply: &Reply) -> Option<i64> {
+        let given = reply.reply_to.as_deref().and_then(|id| id.parse().ok());
+        if mode != Quoting::All {
+            return given.filter(|_| mode == Quoting::First);
+        }
+        let answer = reply.idempotency_key.rsplit_once(':').map_or("", |(answer, _)| answer);
+        let mut quoted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(given) = given {
+            if quoted.len() >= MOST_QUOTED {
+                quoted.clear();
+            }
+            quoted.insert(chat, (answer.to_owned(), given));
+        }
+        quoted.get(&chat).filter(|(known, _)| known == answer).map(|(_, message)| *message)
+    }
+}
+
+impl Telegram {
+    pub(super) async fn send_reply(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+        let mut target = self.target(&reply.place)?;
+        target.reply_to = self.quoted.find(self.settings.quoting, target.chat, reply);
+        let markup = self.keyboard.markup(reply);
+        let mut message_ids = Vec::new();
+        let mut caption = None;
+        for (at, piece) in reply.pieces.iter().enumerate() {
+            let sent = match piece {
+                Piece::Text { text } if markup.is_none() && is_caption(text, reply.pieces.get(at + 1)) => {
+                    caption = Some(text.as_str());
+                    continue;
+                }
+                Piece::Text { text } => self.send_text(target, text, markup.as_ref()).await,
+                Piece::File(file) => self.send_file(target, file, caption.take()).await,
+            };
+            message_ids.push(sent?.to_string());
+        }
+        Ok(Receipt { message_ids, certainty: Certainty::Once })
+    }
+
+    /// One message of text, and its number.
+    pub(super) async fn send_text(
+        &self,
+        target: Target,
+        text: &str,
+        markup: Option<&Value>,
+    ) -> Result<i64, ChannelError> {
+        if dialect::plain(text).trim().is_empty() {
+            return Err(ChannelError::Refused("there is no text in the message".to_owned()));
+        }
+        let more = markup.map(|markup| ("reply_markup".to_owned(), markup.clone())).into_iter().collect();
+        let post = Post { method: "sendMessage", words: Some(("text", text)), file: None, more };
+        let sent: Sent = self.deliver(target, &post).await?;
+        Ok(sent.message_id)
+    }
+
+    /// Sends, and gets around what stands in the way: unreadable marks, a topic that is gone, a group that has moved.
+    pub(super) async fn deliver<T: DeserializeOwned>(&self, mut target: Target, post: &Post<'_>) -> Result<T, ApiError> {
+        let mut dress = Dress::Marked;
+        // Each remedy is used once, so this ends.
+        loop {
+            let error = match self.attempt(post, &post.fields(target, dress)).await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            match &error {
+                ApiError::Refused { migrate_to: Some(chat), .. } if self.moved.now(target.chat) != *chat => {
+                    self.moved.note(target.chat, *chat);
+                    target = Target { chat: *chat, thread: None, reply_to: None };
+                }
+                error if target.thread.is_some() && error.says("thread not found") => {
+                    tracing::warn!("a topic is gone; the message goes to the chat itself");
+                    target.thread = None;
+                }
+                error if dress == Dress::Marked && post.words.is_some() && error.says("can't parse") => {
+                    tracing::warn!(%error, "a message is sent without marks");
+                    dress = Dress::Plain;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn attempt<T: DeserializeOwned>(&self, post: &Post<'_>, fields: &Map<String, Value>) -> Result<T, ApiError> {
+        let Some(Upload { field, name, bytes }) = post.file else { return self.api.call(post.method, fields).await };
+        // Forms carry every value as text.
+        let form = fields.iter().fold(Form::new(), |form, (name, value)| match value {
+            Value::String(text) => form.text(name, text),
+            other => form.text(name, &other.to_string()),
+        });
+        self.api.upload(post.method, form.file(field, name, mime_of(name), bytes)).await
+    }
+
+    pub(super) async fn edit_text(&self, place: &Place, message: &str, text: &str) -> Result<(), ChannelError> {
+        let target = Target { thread: None, ..self.target(place)? };
+        let number: i64 = message.parse().map_err(|_| ChannelError::Refused("no such message".to_owned()))?;
+        let mut done = self.edit_once(target, number, text).await;
+        if done.as_ref().is_err_and(|error| error.says("message is too long")) {
+            done = self.edit_once(target, number, &shortened(text)).await;
+        }
+        if let Err(ApiError::Flood(after)) = done
+            && after <= LONGEST_WAIT
+        {
+            self.clock.sleep(after).await;
+            done = self.edit_once(target, number, text).await;
+        }
+        match done {
+            Err(error) if !error.says("message is not modified") => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn edit_once(&self, target: Target, message: i64, text: &str) -> Result<(), ApiError> {
+        let more = [("message_id".to_owned(), json!(message))].into_iter().collect();
+        let post = Post { method: "editMessageText", words: Some(("text", text)), file: None, more };
+        self.deliver::<Value>(target, &post).await.map(drop)
+    }
+
+    pub(super) async fn type_in(&self, place: &Place) {
+        let Ok(target) = self.target(place) else { return };
+        let mut fields = target.fields();
+        fields.insert("action".to_owned(), json!("typing"));
+        self.try_call("sendChatAction", &Value::Object(fields)).await;
+    }
+
+    pub(super) async fn react(&self, place: &Place, message: &str, mark: Mark) {
+        let (Ok(target), Ok(message)) = (self.target(place), message.parse::<i64>()) else { return };
+        let emoji = match mark {
+            Mark::Seen => "👀",
+            Mark::Answered => "👍",
+            Mark::Failed => "👎",
+        };
+        let reaction = json!([{"type": "emoji", "emoji": emoji}]);
+        let fields = json!({"chat_id": target.chat, "message_id": message, "reaction": reaction});
+        self.try_call("setMessageReaction", &fields).await;
+    }
+
+    pub(super) fn target(&self, place: &Place) -> Result<Target, ChannelError> {
+        let wrong = || ChannelError::Refused(format!("{} is not a chat of Telegram; chats have numbers", place.chat_id));
+        let chat: i64 = place.chat_id.trim().parse().map_err(|_| wrong())?;
+        let thread = place.thread_id.as_deref().and_then(|thread| thread.parse().ok());
+        Ok(Target { chat: self.moved.now(chat), thread, reply_to: None })
+    }
+}
+
+/// A short text before a file goes below it.
+fn is_caption(text: &str, next: Option<&Piece>) -> bool {
+    matches!(next, Some(Piece::File(_))) && hermes_text::length(text, LengthUnit::Utf16) <= LONGEST_CAPTION
+}
+
+/// As much as fits, with a sign that there is more.
+fn shortened(text: &str) -> String {
+    let mut used = 0;
+    let room = LIMIT - CUT_ROOM;
+    let fits = |c: &char| {
+        used += c.len_utf16();
+        used <= room
+    };
+    let mut short: String = text.chars().take_while(fits).collect();
+    short.push('…');
+    short
+}

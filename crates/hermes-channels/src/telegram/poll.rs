@@ -1,0 +1,154 @@
+//! Asking Telegram for what happened, and confirming it once it is safe.
+//!
+//! Invariant: an update is confirmed, by asking for those after it, only when the intake has taken it or it can never be
+//! read.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hermes_types::{Accepted, ChannelError, Connection, Envelope, Intake};
+use serde_json::{Value, json};
+
+use super::Telegram;
+use super::api::ApiError;
+use super::entity::Me;
+use super::wire::Update;
+use crate::pause::Pauses;
+
+/// How long Telegram keeps a question open when nothing happens, and how long we wait for it to say so.
+const LONG_POLL: Duration = Duration::from_secs(30);
+const POLL_PATIENCE: Duration = Duration::from_secs(45);
+/// Before asking again a server that answers at once though it has nothing.
+const BETWEEN_EMPTY: Duration = Duration::from_secs(1);
+const CONFLICTS: u32 = 3;
+const AFTER_CONFLICT: Duration = Duration::from_secs(10);
+const NETWORK_TRIES: u32 = 10;
+/// Files of so many messages are fetched at a time.
+const AT_ONCE: usize = 8;
+
+impl Telegram {
+    pub(super) async fn poll(&self, me: &Me, intake: &dyn Intake) -> Result<(), ChannelError> {
+        // What waits is the user's: it is not dropped.
+        self.api.call::<Value>("deleteWebhook", &json!({"drop_pending_updates": false})).await.or_else(tolerated)?;
+        let mut offset: Option<i64> = None;
+        let mut pauses = Pauses::new(Duration::from_secs(5), Duration::from_mins(1));
+        let mut conflicts = 0;
+        loop {
+            let asked_at = self.clock.monotonic();
+            let mut asked = json!({"timeout": LONG_POLL.as_secs(), "allowed_updates": super::UPDATES});
+            if let (Value::Object(asked), Some(offset)) = (&mut asked, offset) {
+                asked.insert("offset".to_owned(), json!(offset));
+            }
+            match self.api.call_within::<Vec<Value>>("getUpdates", &asked, POLL_PATIENCE).await {
+                Ok(updates) => {
+                    intake.connection(super::NAME, Connection::Up);
+                    pauses.reset();
+                    conflicts = 0;
+                    let next = self.take_all(updates, me, intake).await;
+                    let idle = next.is_none() && self.clock.monotonic().saturating_sub(asked_at) < BETWEEN_EMPTY;
+                    offset = next.or(offset);
+                    if idle {
+                        self.clock.sleep(BETWEEN_EMPTY).await;
+                    }
+                }
+                Err(error @ ApiError::Unauthorised) => return Err(error.into()),
+                Err(ApiError::Refused { code: 409, description, .. }) => {
+                    conflicts += 1;
+                    intake.connection(super::NAME, Connection::Down(description.clone()));
+                    if conflicts > CONFLICTS {
+                        return Err(conflict(&description));
+                    }
+                    self.clock.sleep(AFTER_CONFLICT).await;
+                }
+                Err(ApiError::Flood(after)) => self.clock.sleep(after).await,
+                Err(error) => {
+                    intake.connection(super::NAME, Connection::Down(error.to_string()));
+                    tracing::warn!(%error, "Telegram cannot be asked for messages; trying again");
+                    let pause = pauses.next();
+                    if pauses.failures() > NETWORK_TRIES {
+                        let reason = format!("telegram_network_error: {error}");
+                        return Err(ChannelError::Retry { after: Some(pause), reason });
+                    }
+                    self.clock.sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    /// Takes updates in, in their order. What to ask for next, unless there was nothing.
+    async fn take_all(&self, updates: Vec<Value>, me: &Me, intake: &dyn Intake) -> Option<i64> {
+        let mut numbered: Vec<(i64, Value)> = updates
+            .into_iter()
+            .filter_map(|update| Some((update.get("update_id")?.as_i64()?, update)))
+            .collect();
+        numbered.sort_by_key(|(id, _)| *id);
+        let last = numbered.last().map(|(id, _)| id.saturating_add(1));
+        let updates: Vec<Update> = numbered.into_iter().filter_map(|(_, update)| understand(update)).collect();
+        for some in updates.chunks(AT_ONCE) {
+            let envelopes = join_all(some.iter().map(|update| self.read(update, me))).await;
+            for (update, envelope) in some.iter().zip(envelopes) {
+                self.take_patiently(update, envelope, intake).await;
+            }
+        }
+        last
+    }
+
+    /// Nothing is passed over: an update that cannot be taken now is taken later.
+    async fn take_patiently(&self, update: &Update, envelope: Option<Envelope>, intake: &dyn Intake) {
+        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
+        while let Err(ChannelError::Retry { after, reason }) = self.take(update, envelope.clone(), intake).await {
+            tracing::warn!(reason, "a message could not be taken; trying again");
+            self.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
+        }
+    }
+
+    /// Hands an envelope over, then tells the presser of a button that the press was seen.
+    pub(super) async fn take(
+        &self,
+        update: &Update,
+        envelope: Option<Envelope>,
+        intake: &dyn Intake,
+    ) -> Result<(), ChannelError> {
+        let known = envelope.is_some();
+        if let Some(envelope) = envelope {
+            match intake.accept(envelope).await {
+                Ok(Accepted::New | Accepted::Duplicate) => {}
+                Err(error @ ChannelError::Retry { .. }) => return Err(error),
+                Err(error) => tracing::warn!(%error, "a message was not taken"),
+            }
+        }
+        if let Some(query) = &update.callback_query {
+            let text = if known { "" } else { "This button is too old." };
+            self.try_call("answerCallbackQuery", &json!({"callback_query_id": query.id, "text": text})).await;
+        }
+        Ok(())
+    }
+}
+
+/// An update in words we know; what is not is logged by its number and passed over.
+pub(super) fn understand(update: Value) -> Option<Update> {
+    let id = update.get("update_id").and_then(Value::as_i64);
+    match serde_json::from_value(update) {
+        Ok(update) => Some(update),
+        Err(error) => {
+            // The parser's own words would quote the message.
+            tracing::warn!(id, line = error.line(), column = error.column(), "an update cannot be read and is passed over");
+            None
+        }
+    }
+}
+
+/// A server that cannot do it is used as it is; one that cannot be reached is not.
+fn tolerated(error: ApiError) -> Result<Value, ChannelError> {
+    if error.is_unknown_method() {
+        tracing::warn!(%error, "the webhook could not be taken away");
+        return Ok(Value::Null);
+    }
+    Err(error.into())
+}
+
+fn conflict(description: &str) -> ChannelError {
+    ChannelError::Refused(format!(
+        "telegram_polling_conflict: another program uses the same bot ({description}). Stop it, or give this one a bot of its own"
+    ))
+}

@@ -1,0 +1,126 @@
+//! Topics of direct chats, as `platforms.telegram.extra.dm_topics` lists them, and the names of others as they are seen.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hermes_types::Place;
+use serde_json::{Map, Value, json};
+
+use super::api::Api;
+use super::wire::Topic;
+use crate::host::Host;
+
+const SETTING: &str = "dm_topics";
+/// Beyond so many names the oldest knowledge is dropped whole; it comes back with the next look at the settings.
+const MOST_NAMES: usize = 5000;
+
+/// A topic that is known.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    name: String,
+    skill: Option<String>,
+}
+
+pub(super) struct Topics {
+    host: Arc<dyn Host>,
+    known: Mutex<HashMap<(i64, i64), Known>>,
+}
+
+impl Topics {
+    pub(super) fn new(host: Arc<dyn Host>) -> Self {
+        let topics = Self { host, known: Mutex::default() };
+        topics.read_settings();
+        topics
+    }
+
+    pub(super) fn name(&self, chat: i64, thread: i64) -> Option<String> {
+        self.find(chat, thread).map(|known| known.name)
+    }
+
+    /// The skill a place is bound to.
+    pub(super) fn skill(&self, place: &Place) -> Option<String> {
+        let (chat, thread) = (place.chat_id.parse().ok()?, place.thread_id.as_deref()?.parse().ok()?);
+        self.find(chat, thread)?.skill
+    }
+
+    pub(super) fn learn(&self, chat: i64, thread: i64, name: &str) {
+        let mut known = self.lock();
+        if known.len() >= MOST_NAMES {
+            known.clear();
+        }
+        name.clone_into(&mut known.entry((chat, thread)).or_default().name);
+    }
+
+    /// Settings may have changed since: they are read again for a topic nobody has seen.
+    fn find(&self, chat: i64, thread: i64) -> Option<Known> {
+        let found = self.lock().get(&(chat, thread)).cloned();
+        if found.is_some() {
+            return found;
+        }
+        self.read_settings();
+        self.lock().get(&(chat, thread)).cloned()
+    }
+
+    fn read_settings(&self) {
+        let listed = self.host.setting(super::NAME, SETTING).unwrap_or_default();
+        let mut known = self.lock();
+        for (chat, topic) in listed_topics(&listed) {
+            if let Some(thread) = topic.get("thread_id").and_then(number) {
+                let text = |key: &str| topic.get(key).and_then(Value::as_str).map(str::to_owned);
+                known.insert((chat, thread), Known { name: text("name").unwrap_or_default(), skill: text("skill") });
+            }
+        }
+    }
+
+    /// Creates the topics that have no number yet and writes their numbers down.
+    pub(super) async fn create_missing(&self, api: &Api) {
+        let Some(mut listed) = self.host.setting(super::NAME, SETTING) else { return };
+        let mut created = false;
+        for (chat, topic) in topics_of(&mut listed) {
+            if topic.get("thread_id").and_then(number).is_some() {
+                continue;
+            }
+            let mut parameters = json!({"chat_id": chat, "name": topic.get("name")});
+            if let Value::Object(parameters) = &mut parameters {
+                let optional = ["icon_color", "icon_custom_emoji_id"].into_iter();
+                parameters.extend(optional.filter_map(|key| Some((key.to_owned(), topic.get(key)?.clone()))));
+            }
+            match api.call::<Topic>("createForumTopic", &parameters).await {
+                Ok(made) => {
+                    topic.insert("thread_id".to_owned(), json!(made.message_thread_id));
+                    created = true;
+                }
+                Err(error) => tracing::warn!(%error, chat, "a topic of platforms.telegram.extra.dm_topics could not be created"),
+            }
+        }
+        if created && let Err(error) = self.host.save_setting(super::NAME, SETTING, &listed) {
+            tracing::warn!(error, "the numbers of new topics could not be written to config.yaml; they will be created again");
+        }
+        self.read_settings();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(i64, i64), Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn listed_topics(listed: &Value) -> Vec<(i64, Map<String, Value>)> {
+    let mut copy = listed.clone();
+    topics_of(&mut copy).into_iter().map(|(chat, topic)| (chat, topic.clone())).collect()
+}
+
+/// Every topic with its chat; what is not shaped like one is left alone.
+fn topics_of(listed: &mut Value) -> Vec<(i64, &mut Map<String, Value>)> {
+    let mut all = Vec::new();
+    for entry in listed.as_array_mut().into_iter().flatten() {
+        let Some(chat) = entry.get("chat_id").and_then(number) else { continue };
+        let topics = entry.get_mut("topics").and_then(Value::as_array_mut).into_iter().flatten();
+        all.extend(topics.filter_map(Value::as_object_mut).map(|topic| (chat, topic)));
+    }
+    all
+}
+
+/// A number, also where the file has it in quotes.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+}

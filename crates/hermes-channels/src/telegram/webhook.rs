@@ -1,0 +1,89 @@
+//! Updates that Telegram sends by itself.
+//!
+//! Invariant: the answer is 200 only after the intake has taken the update; until then Telegram keeps it.
+
+use hermes_net::{HeaderValue, StatusCode};
+use hermes_types::{BoxFuture, Cancel, ChannelError, Connection, Intake};
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq as _;
+use tokio::net::TcpListener;
+
+use super::Telegram;
+use super::entity::Me;
+use super::poll::understand;
+use super::settings::Webhook;
+use crate::listener::{Delivered, Door, serve};
+
+const SECRET: &str = "x-telegram-bot-api-secret-token";
+const LARGEST: usize = 4 * 1024 * 1024;
+
+impl Telegram {
+    pub(super) async fn serve_webhook(
+        &self,
+        webhook: &Webhook,
+        me: &Me,
+        intake: &dyn Intake,
+        cancel: &Cancel,
+    ) -> Result<(), ChannelError> {
+        let listener = TcpListener::bind(&webhook.address).await.map_err(|error| ChannelError::Retry {
+            after: None,
+            reason: format!("TELEGRAM_WEBHOOK_PORT: cannot listen on {}: {error}", webhook.address),
+        })?;
+        let registration = json!({
+            "url": webhook.url.as_str(),
+            "secret_token": webhook.secret.expose(),
+            "allowed_updates": super::UPDATES,
+        });
+        self.api.call::<Value>("setWebhook", &registration).await?;
+        intake.connection(super::NAME, Connection::Up);
+        let entrance = Entrance { telegram: self, webhook, me, intake };
+        serve(listener, LARGEST, &*self.clock, cancel, &entrance).await;
+        Ok(())
+    }
+}
+
+/// Where Telegram knocks.
+struct Entrance<'a> {
+    telegram: &'a Telegram,
+    webhook: &'a Webhook,
+    me: &'a Me,
+    intake: &'a dyn Intake,
+}
+
+impl Door for Entrance<'_> {
+    fn answer(&self, delivered: Delivered) -> BoxFuture<'_, StatusCode> {
+        Box::pin(async move {
+            match self.check(&delivered) {
+                Ok(()) => self.take(&delivered.body).await,
+                Err(status) => status,
+            }
+        })
+    }
+}
+
+impl Entrance<'_> {
+    fn check(&self, delivered: &Delivered) -> Result<(), StatusCode> {
+        if delivered.path != self.webhook.url.path() {
+            return Err(StatusCode::NOT_FOUND);
+        }
+        if delivered.method != "POST" {
+            return Err(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let given = delivered.headers.get(SECRET).map(HeaderValue::as_bytes).unwrap_or_default();
+        let right = bool::from(given.ct_eq(self.webhook.secret.expose().as_bytes()));
+        if right { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
+    }
+
+    async fn take(&self, body: &[u8]) -> StatusCode {
+        // What cannot be read now cannot be read later either.
+        let Some(update) = serde_json::from_slice(body).ok().and_then(understand) else { return StatusCode::OK };
+        let envelope = self.telegram.read(&update, self.me).await;
+        match self.telegram.take(&update, envelope, self.intake).await {
+            Ok(()) => StatusCode::OK,
+            Err(error) => {
+                tracing::warn!(%error, "a message could not be taken; Telegram will send it again");
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        }
+    }
+}

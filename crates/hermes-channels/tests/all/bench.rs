@@ -1,0 +1,261 @@
+//! What channels are tried with: a host that remembers in memory, and an intake that keeps what it is given.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use hermes_channels::{Host, Incoming, MenuCommand, Options, Surroundings, platform};
+use hermes_net::{Client, Config};
+use hermes_types::{
+    Accepted, Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatKind, Clock, Connection, Envelope, Intake, Piece,
+    Place, Reply,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+/// A home in memory; files are on disk.
+pub(crate) struct Memory {
+    folder: TempDir,
+    documents: Mutex<BTreeMap<String, Value>>,
+    settings: Mutex<BTreeMap<String, Value>>,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { folder: tempfile::tempdir().unwrap(), documents: Mutex::default(), settings: Mutex::default() })
+    }
+
+    pub(crate) fn document(&self, name: &str) -> Option<Value> {
+        self.documents.lock().unwrap().get(name).cloned()
+    }
+
+    pub(crate) fn set_setting(&self, platform: &str, key: &str, value: Value) {
+        self.settings.lock().unwrap().insert(format!("{platform}.{key}"), value);
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_string_lossy().into_owned()
+    }
+}
+
+impl Host for Memory {
+    fn keep<'a>(&'a self, file: Incoming<'a>) -> BoxFuture<'a, Result<Attachment, String>> {
+        Box::pin(async move {
+            let path = self.file(&format!("kept-{}{}", hermes_types::random_hex(8), file.extension), file.bytes);
+            let (name, mime) = (file.name.map(str::to_owned), file.mime.map(str::to_owned));
+            Ok(Attachment { kind: file.kind, path, name, mime })
+        })
+    }
+
+    fn recall(&self, name: &str) -> Option<Value> {
+        self.document(name)
+    }
+
+    fn remember(&self, name: &str, value: &Value) {
+        self.documents.lock().unwrap().insert(name.to_owned(), value.clone());
+    }
+
+    fn setting(&self, platform: &str, key: &str) -> Option<Value> {
+        self.settings.lock().unwrap().get(&format!("{platform}.{key}")).cloned()
+    }
+
+    fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String> {
+        self.set_setting(platform, key, value.clone());
+        Ok(())
+    }
+}
+
+/// Keeps what comes in, each key once, and refuses on request.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    taken: Mutex<Taken>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Taken {
+    envelopes: Vec<Envelope>,
+    duplicates: usize,
+    refusals: VecDeque<ChannelError>,
+    connections: Vec<Connection>,
+    /// Nothing is taken while it is shut.
+    shut: bool,
+}
+
+impl Inbox {
+    /// The next message is not taken.
+    pub(crate) fn refuse_next(&self) {
+        let error = ChannelError::Retry { after: None, reason: "the disk is full".to_owned() };
+        self.taken.lock().unwrap().refusals.push_back(error);
+    }
+
+    /// Messages wait at the door until it is opened again.
+    pub(crate) fn shut(&self, shut: bool) {
+        self.taken.lock().unwrap().shut = shut;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn envelopes(&self) -> Vec<Envelope> {
+        self.taken.lock().unwrap().envelopes.clone()
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.envelopes().iter().map(Envelope::text).collect()
+    }
+
+    pub(crate) fn duplicates(&self) -> usize {
+        self.taken.lock().unwrap().duplicates
+    }
+
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        self.taken.lock().unwrap().connections.clone()
+    }
+
+    async fn until<R>(&self, mut look: impl FnMut(&Taken) -> Option<R>) -> R {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = look(&self.taken.lock().unwrap()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for so many messages.
+    pub(crate) async fn until_taken(&self, count: usize) -> Vec<Envelope> {
+        self.until(|taken| (taken.envelopes.len() >= count).then(|| taken.envelopes.clone())).await
+    }
+
+    pub(crate) async fn until_duplicates(&self, count: usize) {
+        self.until(|taken| (taken.duplicates >= count).then_some(())).await;
+    }
+
+    pub(crate) async fn until_connections(&self, count: usize) -> Vec<Connection> {
+        self.until(|taken| (taken.connections.len() >= count).then(|| taken.connections.clone())).await
+    }
+
+    pub(crate) async fn until_refused(&self) {
+        self.until(|taken| taken.refusals.is_empty().then_some(())).await;
+    }
+}
+
+impl Intake for Inbox {
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>> {
+        Box::pin(async move {
+            self.until(|taken| (!taken.shut).then_some(())).await;
+            let mut taken = self.taken.lock().unwrap();
+            let refused = taken.refusals.pop_front();
+            let known = taken.envelopes.iter().any(|known| known.platform_key == envelope.platform_key);
+            let accepted = match (refused, known) {
+                (Some(error), _) => Err(error),
+                (None, true) => {
+                    taken.duplicates += 1;
+                    Ok(Accepted::Duplicate)
+                }
+                (None, false) => {
+                    taken.envelopes.push(envelope);
+                    Ok(Accepted::New)
+                }
+            };
+            drop(taken);
+            self.changed.notify_waiters();
+            accepted
+        })
+    }
+
+    fn connection(&self, _: &str, connection: Connection) {
+        self.taken.lock().unwrap().connections.push(connection);
+        self.changed.notify_waiters();
+    }
+}
+
+/// A channel that listens in the background until it is stopped or this is dropped.
+pub(crate) struct Running {
+    pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) host: Arc<Memory>,
+    cancel: Cancel,
+    ended: tokio::task::JoinHandle<Result<(), ChannelError>>,
+}
+
+impl Running {
+    /// What listening came to.
+    pub(crate) async fn ended(self) -> Result<(), ChannelError> {
+        self.ended.await.unwrap()
+    }
+
+    /// Ends it as a program that goes away.
+    pub(crate) async fn stop(self) -> (Arc<Inbox>, Arc<Memory>) {
+        self.cancel.cancel();
+        let _ = self.ended.await;
+        (self.inbox, self.host)
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub(crate) async fn kill(self) -> (Arc<Inbox>, Arc<Memory>) {
+        self.ended.abort();
+        let _ = self.ended.await;
+        (self.inbox, self.host)
+    }
+}
+
+/// The settings of a platform.
+pub(crate) fn options(variables: &[(&str, &str)], extra: Value) -> Options {
+    let pairs = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Options::new(pairs.collect(), extra)
+}
+
+/// Opens a platform without listening to it.
+pub(crate) fn open(
+    name: &str,
+    options: &Options,
+    host: &Arc<Memory>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Channel>, String> {
+    let commands = ["new", "stop", "help", "status", "title", "model"].map(|name| MenuCommand {
+        name: name.to_owned(),
+        description: format!("what {name} does"),
+        arguments: if name == "title" { "[name]".to_owned() } else { String::new() },
+    });
+    let client = Client::new(Config::new(clock.clone())).unwrap();
+    let around = Surroundings { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
+    (platform(name).unwrap().open)(options, around)
+}
+
+/// Opens a platform and listens to it.
+pub(crate) fn listen(
+    name: &str,
+    options: &Options,
+    host: &Arc<Memory>,
+    inbox: &Arc<Inbox>,
+    clock: &Arc<dyn Clock>,
+) -> Running {
+    let channel = open(name, options, host, clock).unwrap();
+    let cancel = Cancel::new();
+    let (listener, intake, stop) = (channel.clone(), inbox.clone(), cancel.clone());
+    let ended = tokio::spawn(async move { listener.listen(&*intake, &stop).await });
+    Running { channel, inbox: inbox.clone(), host: host.clone(), cancel, ended }
+}
+
+/// Something to say in a chat.
+pub(crate) fn reply(platform: &str, place: &Place, text: &str) -> Reply {
+    Reply {
+        platform: platform.to_owned(),
+        place: place.clone(),
+        pieces: vec![Piece::Text { text: text.to_owned() }],
+        reply_to: None,
+        choices: Vec::new(),
+        draft: None,
+        idempotency_key: format!("key-{}", hermes_types::random_hex(8)),
+    }
+}
+
+/// A chat nothing else is known about.
+pub(crate) fn place(kind: ChatKind, chat: &str, thread: Option<&str>) -> Place {
+    let mut place = Place::new(kind, chat);
+    place.thread_id = thread.map(str::to_owned);
+    place
+}

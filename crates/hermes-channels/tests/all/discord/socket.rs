@@ -1,0 +1,330 @@
+//! The life of the socket: what is lost, doubled, late or wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_testkit::TestClock;
+use hermes_testkit::discord::{Discord, Fault, Order, Resumable, Sessions};
+use hermes_types::{ChannelError, Connection};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::bench::{self, Inbox, Memory};
+use super::{Stage, until_up};
+
+/// Short pauses pass at once; time limits stay quiet.
+fn quick() -> (TestClock, Stage) {
+    let clock = TestClock::auto_advance_up_to(Duration::from_secs(6));
+    let stage = Stage::with_clock(Arc::new(clock.clone()));
+    (clock, stage)
+}
+
+#[tokio::test]
+async fn whatever_ends_the_connection_nothing_is_lost_or_doubled() {
+    let (_clock, stage) = quick();
+    let running = stage.up(&[]).await;
+    let orders = [
+        Order::Drop,
+        Order::Reconnect,
+        Order::Close(4000),
+        Order::Close(1001),
+        Order::Invalidate(Resumable::Yes),
+        Order::Close(4008),
+    ];
+    for (at, order) in orders.iter().enumerate() {
+        stage.discord.order(order);
+        for part in ["a", "b"] {
+            stage.discord.says(stage.ann, stage.dm, &format!("{at}{part}"));
+        }
+        stage.discord.until_sessions(1, at + 1).await;
+        running.inbox.until_taken(2 * (at + 1)).await;
+    }
+    let expected: Vec<String> = (0..orders.len()).flat_map(|at| [format!("{at}a"), format!("{at}b")]).collect();
+    assert_eq!(running.inbox.texts(), expected);
+    assert_eq!(stage.discord.sessions(), (1, orders.len()), "one session all the time");
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_caught_up_with() {
+    let (_clock, stage) = quick();
+    let running = stage.up(&[]).await;
+    let asked = stage.discord.says(stage.ann, stage.channel, &stage.mention("hello"));
+    running.inbox.until_taken(1).await;
+    stage.discord.says(stage.ann, stage.dm, "direct");
+    running.inbox.until_taken(2).await;
+    let sessions = [Order::Invalidate(Resumable::No), Order::Close(4009), Order::Close(4007)];
+    for (at, order) in sessions.iter().enumerate() {
+        // Written while nobody listens and no session remembers.
+        stage.discord.order(&Order::Drop);
+        stage.discord.lose_sessions();
+        stage.discord.says(stage.ann, asked, &format!("in the thread {at}"));
+        for number in 0..120 {
+            stage.discord.says(stage.ann, stage.dm, &format!("direct {at} {number}"));
+        }
+        let count = 2 + (at + 1) * 121;
+        running.inbox.until_taken(count).await;
+        until_up(&running, at * 2 + 2).await;
+        stage.discord.order(order);
+        until_up(&running, at * 2 + 3).await;
+    }
+    let direct: Vec<String> = running.inbox.texts().into_iter().filter(|text| text.starts_with("direct ")).collect();
+    let expected: Vec<String> =
+        (0..3).flat_map(|at| (0..120).map(move |number| format!("direct {at} {number}"))).collect();
+    assert_eq!(direct, expected, "in order");
+    assert_eq!(running.inbox.envelopes().len(), 2 + 3 * 121, "nothing twice");
+}
+
+#[tokio::test]
+async fn a_killed_process_goes_on_with_what_was_not_committed() {
+    let stage = Stage::new();
+    let (host, inbox) = (Memory::new(), Arc::<Inbox>::default());
+    let running = stage.start(&[], &host, &inbox);
+    until_up(&running, 1).await;
+    stage.discord.says(stage.ann, stage.dm, "one");
+    inbox.until_taken(1).await;
+    inbox.shut(true);
+    stage.discord.says(stage.ann, stage.dm, "two");
+    stage.discord.says(stage.ann, stage.channel, &stage.mention("three"));
+    stage.discord.until_call("POST", "/threads", 1).await;
+    running.kill().await;
+    stage.discord.says(stage.ann, stage.dm, "four");
+    inbox.shut(false);
+    let running = stage.start(&[], &host, &inbox);
+    running.inbox.until_taken(4).await;
+    let mut texts = running.inbox.texts();
+    texts.sort_unstable();
+    assert_eq!(texts, ["four", "one", "three", "two"]);
+    assert_eq!(stage.discord.sessions(), (1, 1));
+    let (inbox, host) = running.stop().await;
+    let document = host.document("discord_session.json").unwrap();
+    assert_eq!(document["session_id"], "session-1");
+    assert_eq!(document["seq"].as_u64().unwrap(), stage.discord.sequence() as u64, "everything is done");
+    assert!(document["channels"].as_object().unwrap().len() >= 2, "{document}");
+
+    // Long gone: the session cannot be resumed, and what was written is asked for.
+    stage.discord.lose_sessions();
+    stage.discord.says(stage.ann, stage.dm, "five");
+    let running = stage.start(&[], &host, &inbox);
+    running.inbox.until_taken(5).await;
+    assert_eq!(running.inbox.texts()[4], "five");
+}
+
+#[tokio::test]
+async fn a_crash_while_catching_up_catches_up_again() {
+    let (_clock, stage) = quick();
+    let (host, inbox) = (Memory::new(), Arc::<Inbox>::default());
+    let running = stage.start(&[], &host, &inbox);
+    until_up(&running, 1).await;
+    stage.discord.says(stage.ann, stage.dm, "one");
+    inbox.until_taken(1).await;
+    running.stop().await;
+    stage.discord.lose_sessions();
+    stage.discord.says(stage.ann, stage.dm, "two");
+    stage.discord.fault("GET", "/messages", Fault::WaitBefore("page".into()));
+    let running = stage.start(&[], &host, &inbox);
+    stage.discord.until_at("page").await;
+    // Something else happens meanwhile and is written down, too.
+    stage.discord.says(stage.ann, stage.channel, &stage.mention("elsewhere"));
+    inbox.until_taken(2).await;
+    running.kill().await;
+    assert_eq!(host.document("discord_session.json").unwrap().get("session_id"), None);
+    let running = stage.start(&[], &host, &inbox);
+    running.inbox.until_taken(3).await;
+    let mut texts = running.inbox.texts();
+    texts.sort_unstable();
+    assert_eq!(texts, ["elsewhere", "one", "two"]);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_and_comes_back() {
+    let (_clock, mut stage) = quick();
+    let running = stage.up(&[]).await;
+    stage.discord.says(stage.ann, stage.dm, "one");
+    running.inbox.until_taken(1).await;
+    for (at, sessions) in [Sessions::Kept, Sessions::Lost].into_iter().enumerate() {
+        stage.discord.stop();
+        stage.discord.says(stage.ann, stage.dm, &format!("while it was down {at}"));
+        stage.discord.start_again(sessions).unwrap();
+        running.inbox.until_taken(at + 2).await;
+    }
+    assert_eq!(running.inbox.texts(), ["one", "while it was down 0", "while it was down 1"]);
+    assert!(running.inbox.connections().iter().any(|connection| matches!(connection, Connection::Down(_))));
+    assert_eq!(running.inbox.duplicates(), 0);
+}
+
+#[tokio::test]
+async fn duplicates_and_swapped_events() {
+    let stage = Stage::new();
+    let running = stage.up(&[]).await;
+    let other = stage.discord.person("bob", None);
+    let dm = stage.discord.dm(other);
+    stage.discord.says(stage.ann, stage.dm, "one");
+    running.inbox.until_taken(1).await;
+    stage.discord.repeat_last();
+    stage.discord.swap_next();
+    stage.discord.says(stage.ann, stage.dm, "two");
+    stage.discord.says(other, dm, "three");
+    stage.discord.repeat_last();
+    stage.discord.says(other, dm, "four");
+    running.inbox.until_taken(4).await;
+    assert_eq!(running.inbox.envelopes().len(), 4);
+    assert_eq!(running.inbox.duplicates(), 0, "files would not be fetched twice either");
+    let (_, host) = running.stop().await;
+    assert_eq!(host.document("discord_session.json").unwrap()["seq"], stage.discord.sequence());
+}
+
+#[tokio::test]
+async fn heartbeats_go_on_while_work_is_held_up_and_say_what_is_committed() {
+    let clock = TestClock::new();
+    let stage = Stage::with_clock(Arc::new(clock.clone()));
+    let running = stage.up(&[]).await;
+    stage.discord.says(stage.ann, stage.dm, "one");
+    running.inbox.until_taken(1).await;
+    let committed = stage.discord.sequence() as u64;
+    running.inbox.shut(true);
+    stage.discord.says(stage.ann, stage.dm, "two");
+    for count in 1..4 {
+        clock.advance(Duration::from_millis(41_250));
+        stage.discord.until_heartbeats(count).await;
+    }
+    assert!(stage.discord.heartbeats().iter().all(|said| *said == Some(committed)), "{:?}", stage.discord.heartbeats());
+    running.inbox.shut(false);
+    running.inbox.until_taken(2).await;
+    assert_eq!(stage.discord.sessions(), (1, 0), "the connection stood all the time");
+}
+
+#[tokio::test]
+async fn an_unanswered_heartbeat_ends_the_connection() {
+    let clock = TestClock::new();
+    let discord = Discord::builder().clock(Arc::new(clock.clone())).heartbeat(Duration::from_secs(40)).start();
+    let stage = Stage::on(discord.unwrap(), Arc::new(clock.clone()));
+    let running = stage.up(&[]).await;
+    stage.discord.ignore_heartbeats(true);
+    clock.advance(Duration::from_secs(40));
+    stage.discord.until_heartbeats(1).await;
+    stage.discord.ignore_heartbeats(false);
+    stage.discord.says(stage.ann, stage.dm, "meanwhile");
+    running.inbox.until_taken(1).await;
+    clock.advance(Duration::from_secs(40));
+    stage.discord.until_sessions(1, 1).await;
+    let connections = running.inbox.until_connections(2).await;
+    assert_eq!(connections[1], Connection::Down("Discord did not answer a heartbeat".into()));
+}
+
+#[tokio::test]
+async fn only_a_person_can_help_with_these() {
+    for (spoil, hint) in [
+        ((|stage| stage.discord.change_token("other")) as fn(&Stage), "DISCORD_BOT_TOKEN"),
+        (|stage| stage.discord.forbid_intents(32_768), "Message Content Intent"),
+    ] {
+        let stage = Stage::new();
+        spoil(&stage);
+        let running = stage.start(&[], &Memory::new(), &Arc::default());
+        let error = running.ended().await.unwrap_err();
+        assert!(!matches!(error, ChannelError::Retry { .. }), "{error:?}");
+        assert!(error.to_string().contains(hint), "{error}");
+    }
+    // The token is changed while the bot is connected.
+    let (_clock, stage) = quick();
+    let running = stage.up(&[]).await;
+    stage.discord.change_token("other");
+    stage.discord.order(&Order::Drop);
+    assert!(matches!(running.ended().await, Err(ChannelError::Reauthorise(_))));
+}
+
+#[tokio::test]
+async fn trouble_on_the_way_in_is_waited_out() {
+    let (_clock, stage) = quick();
+    stage.discord.fault("GET", "/users/@me", Fault::Cut);
+    stage.discord.fault("GET", "/users/@me", Fault::Refuse { status: 503, code: 0, message: "later".into() });
+    stage.discord.fault("GET", "/gateway/bot", Fault::Refuse { status: 500, code: 0, message: "later".into() });
+    stage.discord.fault("GET", "/gateway/bot", Fault::Garbage);
+    stage.discord.fault("GET", "/applications/@me", Fault::Refuse { status: 404, code: 0, message: "no".into() });
+    let running = stage.start(&[], &Memory::new(), &Arc::default());
+    until_up(&running, 1).await;
+    let down = running.inbox.connections().iter().filter(|one| matches!(one, Connection::Down(_))).count();
+    assert_eq!(down, 4);
+}
+
+#[tokio::test]
+async fn every_form_of_the_address() {
+    let stage = Stage::new();
+    for path in ["", "/", "/api", "/api/v10"] {
+        let extra = json!({"base_url": format!("{}{path}", stage.discord.base_url())});
+        let options = bench::options(&[("DISCORD_BOT_TOKEN", hermes_testkit::discord::TOKEN)], extra);
+        let running = bench::listen("discord", &options, &Memory::new(), &Arc::default(), &stage.clock);
+        until_up(&running, 1).await;
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_makes_no_sense_does_no_harm() {
+    for document in [json!(null), json!([1]), json!({"session_id": 3, "seq": "x", "channels": {"a": 1, "b": "y"}})] {
+        let stage = Stage::new();
+        let host = Memory::new();
+        hermes_channels::Host::remember(&*host, "discord_session.json", &document);
+        hermes_channels::Host::remember(&*host, "discord_threads.json", &document);
+        let running = stage.start(&[], &host, &Arc::default());
+        until_up(&running, 1).await;
+        stage.discord.says(stage.ann, stage.dm, "hello");
+        running.inbox.until_taken(1).await;
+    }
+}
+
+/// Any JSON, with the names Discord uses among its keys.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[0-9]{1,20}".prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    let keys = prop_oneof![
+        Just("id"), Just("channel_id"), Just("guild_id"), Just("author"), Just("content"), Just("type"), Just("mentions"),
+        Just("attachments"), Just("url"), Just("size"), Just("content_type"), Just("referenced_message"), Just("member"),
+        Just("data"), Just("options"), Just("custom_id"), Just("token"), Just("application_id"), Just("message"),
+        Just("message_snapshots"), Just("channels"), Just("threads"), Just("name"), Just("user"), Just("session_id"),
+    ];
+    leaf.prop_recursive(4, 64, 8, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((keys.clone(), inner), 0..8)
+                .prop_map(|pairs| pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+        ]
+    })
+}
+
+#[test]
+fn nothing_discord_says_can_end_the_bot() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (_clock, stage) = quick();
+    let running = runtime.block_on(stage.up(&[]));
+    let names = prop_oneof![
+        Just("MESSAGE_CREATE"), Just("INTERACTION_CREATE"), Just("GUILD_CREATE"), Just("CHANNEL_UPDATE"),
+        Just("THREAD_LIST_SYNC"), Just("CHANNEL_DELETE"), Just("RESUMED"), Just("ANYTHING"),
+    ];
+    let op = prop_oneof![Just(json!(0)), Just(json!(1)), Just(json!(3)), Just(json!(10)), Just(json!(11)), Just(json!("x"))];
+    let frame = (op, names, anything(), proptest::option::of(1_000..u64::MAX));
+    let mut said = 0;
+    let mut runner = proptest::test_runner::TestRunner::default();
+    runner
+        .run(&frame, |(op, name, data, sequence)| {
+            stage.discord.order(&Order::Send(json!({"op": op, "t": name, "d": data, "s": sequence})));
+            stage.discord.order(&Order::SendText(data.to_string()));
+            Ok(())
+        })
+        .unwrap();
+    // It still listens.
+    said += 1;
+    stage.discord.says(stage.ann, stage.dm, &format!("still there? {said}"));
+    runtime.block_on(async {
+        let mut count = 1;
+        while !running.inbox.texts().iter().any(|text| text.starts_with("still there?")) {
+            count = running.inbox.until_taken(count).await.len() + 1;
+        }
+    });
+    let connections = running.inbox.connections();
+    assert_eq!(connections.iter().filter(|one| matches!(one, Connection::Down(_))).count(), 0, "{connections:?}");
+}

@@ -1,0 +1,8 @@
+//! Channels against emulated platforms that know nothing of them.
+#![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
+#![expect(clippy::disallowed_methods, reason = "a test may start a task of its own")]
+
+mod bench;
+mod discord;
+mod slack;
+mod telegram;

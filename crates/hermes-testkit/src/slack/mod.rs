@@ -1,0 +1,311 @@
+//! Slack, for tests: Socket Mode and the Web API on one port, written from their documentation.
+//!
+//! People write, use commands and press buttons through this handle; what the app does is seen through it, too. It is as
+//! strict as the real one, and stricter about arguments nobody has documented. Nothing here knows the adapter.
+
+mod faults;
+mod page;
+mod serve;
+mod web;
+mod world;
+
+use std::fmt;
+use std::sync::Arc;
+
+use hermes_types::Clock;
+use serde_json::{Value, json};
+
+pub use faults::{Fault, Order};
+pub use world::{Call, Message};
+
+use crate::gate::Gates;
+use crate::running::OwnThread;
+use crate::watched::Watched;
+use crate::{Error, RealClock};
+use serve::{Shared, serve};
+use world::{Channel, World};
+
+/// The tokens the app signs in with.
+pub const BOT_TOKEN: &str = "xoxb-test";
+pub const APP_TOKEN: &str = "xapp-test";
+/// The bot's own ids.
+pub const BOT_USER: &str = "UBOT";
+pub const BOT: &str = "BBOT";
+
+/// A running server. Dropping it ends every connection.
+pub struct Slack {
+    shared: Arc<Shared>,
+    port: u16,
+    running: Option<OwnThread>,
+}
+
+impl Slack {
+    pub fn start() -> Result<Self, Error> {
+        Self::start_on(0, Arc::new(RealClock::default()))
+    }
+
+    /// On that port, or a free one for 0; acknowledgements are timed by this clock.
+    pub fn start_on(port: u16, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let world = Watched::new(World::new(BOT_TOKEN, APP_TOKEN));
+        let shared = Arc::new(Shared { world, gates: Gates::default(), clock });
+        let mut slack = Self { shared, port, running: None };
+        slack.start_again()?;
+        Ok(slack)
+    }
+
+    pub fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends every connection and refuses new ones, like a server that was killed.
+    pub fn stop(&mut self) {
+        self.running = None;
+        let now = self.shared.clock.monotonic();
+        self.shared.world.update(|world| {
+            world.connections.clear();
+            world.look_after(now);
+        });
+    }
+
+    /// Listens again on the same port, with everything that was said.
+    pub fn start_again(&mut self) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let (address, thread) = OwnThread::start("slack", self.port, move |listener| serve(listener, shared))?;
+        self.port = address.port();
+        self.shared.world.update(|world| world.port = address.port());
+        self.running = Some(thread);
+        Ok(())
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+        self.shared.world.update(change)
+    }
+}
+
+/// Setting the stage.
+impl Slack {
+    pub fn person(&self, id: &str, name: &str) {
+        self.change(|world| world.people.insert(id.to_owned(), name.to_owned()));
+    }
+
+    pub fn channel(&self, id: &str, name: &str) {
+        self.add_channel(id, name, "channel");
+    }
+
+    /// The direct chat of somebody with the bot; its id begins with `D`.
+    pub fn direct(&self, id: &str) {
+        self.add_channel(id, id, "im");
+    }
+
+    fn add_channel(&self, id: &str, name: &str, kind: &'static str) {
+        let channel = Channel { name: name.to_owned(), kind, messages: Vec::new() };
+        self.change(|world| world.channels.insert(id.to_owned(), channel));
+    }
+}
+
+/// What people do.
+impl Slack {
+    /// Somebody writes; a mention of the bot is written as `<@UBOT>`. Says the message's id.
+    pub fn says(&self, person: &str, channel: &str, text: &str) -> String {
+        self.writes(person, channel, None, text)
+    }
+
+    pub fn says_in_thread(&self, person: &str, channel: &str, thread: &str, text: &str) -> String {
+        self.writes(person, channel, Some(thread), text)
+    }
+
+    fn writes(&self, person: &str, channel: &str, thread: Option<&str>, text: &str) -> String {
+        self.change(|world| {
+            let ts = world.next_ts();
+            let message = Message {
+                ts: ts.clone(),
+                user: person.to_owned(),
+                text: text.to_owned(),
+                thread_ts: thread.map(str::to_owned),
+                ..Message::default()
+            };
+            world.post(channel, message, &[]);
+            ts
+        })
+    }
+
+    pub fn shares(&self, person: &str, channel: &str, text: &str, (name, mime, bytes): (&str, &str, &[u8])) -> String {
+        self.change(|world| {
+            let ts = world.next_ts();
+            let path = format!("F{}/{name}", world.count());
+            let url = format!("http://127.0.0.1:{}/files/{path}", world.port);
+            world.files.insert(path, (mime.to_owned(), bytes.to_vec()));
+            let file = json!({
+                "id": "F1", "name": name, "mimetype": mime, "size": bytes.len(), "url_private": url,
+                "url_private_download": url,
+            });
+            let (user, text) = (person.to_owned(), text.to_owned());
+            world.post(channel, Message { ts: ts.clone(), user, text, ..Message::default() }, &[file]);
+            ts
+        })
+    }
+
+    /// An event as Slack would send it, whatever it is.
+    pub fn event(&self, event: Value) {
+        self.change(|world| world.event(event));
+    }
+
+    pub fn uses_command(&self, person: &str, channel: &str, command: &str, text: &str) {
+        self.change(|world| {
+            let trigger = format!("trigger-{}", world.count());
+            let name = world.people.get(person).cloned().unwrap_or_default().to_lowercase();
+            world.tell(
+                "slash_commands",
+                json!({
+                    "token": "verification", "team_id": "T1", "channel_id": channel, "channel_name": "some",
+                    "user_id": person, "user_name": name, "command": command, "text": text, "api_app_id": "A1",
+                    "response_url": "http://127.0.0.1:1/none", "trigger_id": trigger,
+                }),
+            );
+        });
+    }
+
+    /// Presses the button with that label; panics when there is none.
+    #[track_caller]
+    pub fn presses(&self, person: &str, channel: &str, message: &Message, label: &str) {
+        let button = message.elements().find(|button| button["text"]["text"] == label);
+        let Some(button) = button.cloned() else { panic!("there is no button `{label}` on {message:?}") };
+        self.change(|world| {
+            let pressed = world.next_ts();
+            let action = json!({
+                "action_id": button["action_id"], "value": button["value"], "type": "button", "action_ts": pressed,
+                "block_id": "b", "text": button["text"],
+            });
+            let mut shown = json!({"type": "message", "ts": message.ts, "text": message.text, "user": BOT_USER});
+            if let Some(thread) = &message.thread_ts {
+                shown["thread_ts"] = json!(thread);
+            }
+            world.tell(
+                "interactive",
+                json!({
+                    "type": "block_actions", "user": {"id": person, "username": person.to_lowercase(), "team_id": "T1"},
+                    "api_app_id": "A1", "container": {"type": "message", "message_ts": message.ts, "channel_id": channel},
+                    "trigger_id": format!("trigger-{pressed}"), "channel": {"id": channel, "name": "some"},
+                    "message": shown, "actions": [action],
+                }),
+            );
+        });
+    }
+}
+
+/// What the app did.
+impl Slack {
+    pub fn messages(&self, channel: &str) -> Vec<Message> {
+        self.shared.world.read(|world| world.channels.get(channel).map(|channel| channel.messages.clone())).unwrap_or_default()
+    }
+
+    /// What the bot wrote there.
+    pub fn said(&self, channel: &str) -> Vec<Message> {
+        self.messages(channel).into_iter().filter(|message| message.user == BOT_USER).collect()
+    }
+
+    /// Waits until the bot has written something with `part` in it.
+    pub async fn until_said(&self, channel: &str, part: &str) -> Message {
+        self.shared.world.until(|world| find(world, channel, part)).await
+    }
+
+    #[track_caller]
+    pub fn until_said_blocking(&self, channel: &str, part: &str) -> Message {
+        self.shared.world.until_blocking(&format!("`{part}` in {channel}"), |world| find(world, channel, part))
+    }
+
+    /// Waits until a message looks a certain way.
+    pub async fn until_message(&self, channel: &str, ts: &str, wanted: impl Fn(&Message) -> bool) -> Message {
+        self.shared.world.until(|world| world.message(channel, ts).filter(|message| wanted(message)).cloned()).await
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.world.read(|world| world.calls.clone())
+    }
+
+    /// Waits for the call with that number of a method, from 1.
+    pub async fn until_call(&self, method: &str, count: usize) -> Call {
+        let fits = |call: &&Call| call.method == method;
+        self.shared.world.until(|world| world.calls.iter().filter(fits).nth(count - 1).cloned()).await
+    }
+
+    /// How many connections are open.
+    pub async fn until_connected(&self, count: usize) {
+        self.shared.world.until(|world| (world.connections.len() >= count).then_some(())).await;
+    }
+
+    pub fn opened(&self) -> u64 {
+        self.shared.world.read(|world| world.opened)
+    }
+
+    pub async fn until_opened(&self, count: u64) {
+        self.shared.world.until(|world| (world.opened >= count).then_some(())).await;
+    }
+
+    /// How many envelopes were acknowledged.
+    pub fn acknowledged(&self) -> usize {
+        self.shared.world.read(|world| world.acknowledged.len())
+    }
+
+    pub async fn until_acknowledged(&self, count: usize) {
+        self.shared.world.until(|world| (world.acknowledged.len() >= count).then_some(())).await;
+    }
+
+    /// How often three seconds went by without an acknowledgement.
+    pub fn late(&self) -> usize {
+        self.shared.world.read(|world| world.late)
+    }
+
+    /// Channels and threads that showed that something is being done.
+    pub fn statuses(&self) -> Vec<(String, String)> {
+        self.shared.world.read(|world| world.statuses.clone())
+    }
+}
+
+/// What goes wrong.
+impl Slack {
+    /// The next call of that method goes wrong; once.
+    pub fn fault(&self, method: &str, fault: Fault) {
+        self.change(|world| world.faults.push((method.to_owned(), fault)));
+    }
+
+    /// Lets one call pass the gate, now or when it gets there.
+    pub fn release(&self, gate: &str) {
+        self.shared.gates.release(gate);
+    }
+
+    pub async fn until_at(&self, gate: &str) {
+        self.shared.gates.until_waiting(gate, 1).await;
+    }
+
+    /// Does something on every open socket.
+    pub fn order(&self, order: &Order) {
+        self.change(|world| world.connections.values_mut().for_each(|orders| orders.push_back(order.clone())));
+    }
+
+    /// Delivers what was told last once more.
+    pub fn repeat_last(&self) {
+        self.change(World::tell_again);
+    }
+
+    /// The next two things arrive in the wrong order.
+    pub fn swap_next(&self) {
+        self.change(|world| world.swap_next = true);
+    }
+
+    /// Another bot token is the right one from now on.
+    pub fn change_token(&self, token: &str) {
+        self.change(|world| token.clone_into(&mut world.bot_token));
+    }
+}
+
+fn find(world: &World, channel: &str, part: &str) -> Option<Message> {
+    let said = |message: &&Message| message.user == BOT_USER && message.text.contains(part);
+    world.channels.get(channel)?.messages.iter().find(said).cloned()
+}
+
+impl fmt::Debug for Slack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slack").field("url", &self.base_url()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,300 @@
+//! Telegram's Bot API, for tests and by hand.
+//!
+//! Written from the published documentation, apart from the adapter it plays for: token, parameters, MarkdownV2, limits, offsets,
+//! conflicts, floods, topics, files, buttons, reactions, webhooks. It goes wrong on request, waits at gates instead of for
+//! time, and keeps what it knows when its server is killed and started again on the same port.
+
+mod call;
+mod fault;
+mod markdown;
+mod method;
+mod page;
+mod people;
+mod serve;
+mod webhook;
+mod world;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use hermes_types::Clock;
+use serde_json::{Map, Value, json};
+
+pub use fault::Fault;
+pub use markdown::{Entity, Formatted, parse_markdown_v2};
+pub use people::Person;
+pub use world::{Button, Posted};
+
+use crate::Error;
+use crate::gate::Gates;
+use crate::running::OwnThread;
+use crate::watched::Watched;
+use world::{Chat, Flood, World};
+
+/// The emulator. It serves on a thread of its own, so that tests without a runtime can use it too.
+#[derive(Debug)]
+pub struct Telegram {
+    stage: Arc<Stage>,
+    address: Option<SocketAddr>,
+    running: Mutex<Option<OwnThread>>,
+}
+
+#[derive(Debug)]
+struct Stage {
+    world: Watched<World>,
+    gates: Gates,
+    myself: Weak<Stage>,
+}
+
+impl Telegram {
+    /// Starts on a free port, for the bot with this token.
+    pub fn start(token: &str) -> Result<Self, Error> {
+        Self::start_on(token, 0)
+    }
+
+    pub fn start_on(token: &str, port: u16) -> Result<Self, Error> {
+        let stage = Arc::new_cyclic(|myself| Stage {
+            world: Watched::new(World::new(token)),
+            gates: Gates::default(),
+            myself: myself.clone(),
+        });
+        let mut telegram = Self { stage, address: None, running: Mutex::default() };
+        telegram.address = Some(telegram.serve(port)?);
+        Ok(telegram)
+    }
+
+    /// The people's side of a server that runs already.
+    fn over(stage: Weak<Stage>) -> Self {
+        let stage = stage.upgrade().unwrap_or_else(|| unreachable!("the stage asks about itself"));
+        Self { stage, address: None, running: Mutex::default() }
+    }
+
+    fn serve(&self, port: u16) -> Result<SocketAddr, Error> {
+        let stage = self.stage.clone();
+        let (address, thread) =
+            OwnThread::start("telegram", port, move |listener| serve::serve(listener, stage))?;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(address)
+    }
+
+    /// Ends the server and every connection. What it knows stays.
+    pub fn kill(&self) {
+        let thread = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(thread);
+    }
+
+    /// Serves again on the port it had.
+    pub fn revive(&self) -> Result<(), Error> {
+        self.serve(self.address.map_or(0, |address| address.port())).map(drop)
+    }
+
+    /// What `platforms.telegram.extra.base_url` is set to.
+    pub fn base_url(&self) -> String {
+        self.address.map(|address| format!("http://{address}")).unwrap_or_default()
+    }
+
+    /// Somebody, in a direct chat with the bot and in groups.
+    pub fn person(&self, id: i64, name: &str) -> Person<'_> {
+        self.stage.world.update(|world| {
+            let user = json!({"id": id, "is_bot": false, "first_name": name, "username": name.to_lowercase().replace(' ', "_")});
+            world.people.entry(id).or_insert(user);
+            world.chats.entry(id).or_insert_with(|| chat(id, "private", name));
+        });
+        Person { telegram: self, id }
+    }
+
+    /// Another bot that writes in groups.
+    pub fn other_bot(&self, id: i64, name: &str) -> Person<'_> {
+        let user = json!({"id": id, "is_bot": true, "first_name": name, "username": name});
+        self.stage.world.update(|world| world.people.insert(id, user));
+        Person { telegram: self, id }
+    }
+
+    pub fn group(&self, id: i64, title: &str) {
+        self.stage.world.update(|world| world.chats.insert(id, chat(id, "supergroup", title)));
+    }
+
+    pub fn channel(&self, id: i64, title: &str) {
+        self.stage.world.update(|world| world.chats.insert(id, chat(id, "channel", title)));
+    }
+
+    /// A topic of a chat, and its number.
+    pub fn topic(&self, chat: i64, name: &str) -> i64 {
+        self.stage.world.update(|world| {
+            let id = world.message_id();
+            if let Some(chat) = world.chats.get_mut(&chat) {
+                chat.topics.insert(id, name.to_owned());
+            }
+            id
+        })
+    }
+
+    pub fn close_topic(&self, chat: i64, topic: i64) {
+        self.stage.world.update(|world| {
+            world.chats.get_mut(&chat).map(|chat| chat.topics.remove(&topic));
+        });
+    }
+
+    /// The names of a chat's topics.
+    pub fn topics(&self, chat: i64) -> Vec<String> {
+        self.stage.world.read(|world| {
+            world.chats.get(&chat).map(|chat| chat.topics.values().cloned().collect()).unwrap_or_default()
+        })
+    }
+
+    /// A person no longer wants to hear from the bot, or does again.
+    pub fn block(&self, person: i64, blocked: bool) {
+        self.stage.world.update(|world| {
+            if let Some(chat) = world.chats.get_mut(&person) {
+                chat.blocked = blocked;
+            }
+        });
+    }
+
+    /// A group becomes a supergroup with another number.
+    pub fn migrate(&self, from: i64, to: i64) {
+        self.stage.world.update(|world| {
+            let title = world.chats.get(&from).map(|chat| chat.title.clone()).unwrap_or_default();
+            world.chats.insert(to, chat(to, "supergroup", &title));
+            if let Some(chat) = world.chats.get_mut(&from) {
+                chat.migrated_to = Some(to);
+            }
+        });
+    }
+
+    /// A file that a message can name.
+    pub fn file(&self, path: &str, bytes: &[u8]) -> Value {
+        self.stage.world.update(|world| world.store(path, bytes.to_vec()))
+    }
+
+    /// Anything at all as an update; its number.
+    pub fn announces(&self, kind: &str, what: Value) -> i64 {
+        self.stage.world.update(|world| world.announce(kind, what))
+    }
+
+    /// The same update again, under a number of its own.
+    pub fn repeats_last(&self) {
+        self.stage.world.update(|world| {
+            let Some((_, update)) = world.pending.back().cloned() else { return };
+            let id = world.next_update;
+            world.next_update += 1;
+            let mut update = update;
+            if let Value::Object(fields) = &mut update {
+                fields.insert("update_id".to_owned(), json!(id));
+            }
+            world.pending.push_back((id, update));
+        });
+    }
+
+    /// What waits comes in another order than it was said in.
+    pub fn reverses_pending(&self) {
+        self.stage.world.update(|world| world.pending.make_contiguous().reverse());
+    }
+
+    /// How many updates the bot has not confirmed.
+    pub fn pending(&self) -> usize {
+        self.stage.world.read(|world| world.pending.len())
+    }
+
+    /// What the bot said in a chat, oldest first.
+    pub fn messages(&self, chat: i64) -> Vec<Posted> {
+        self.stage
+            .world
+            .read(|world| world.posted.iter().filter(|posted| posted.chat == chat).cloned().collect())
+    }
+
+    /// Waits until the bot has said something with this part in it, and gives the newest such message.
+    pub async fn until_said(&self, chat: i64, part: &str) -> Posted {
+        self.stage.world.until(|world| newest(world, chat, part)).await
+    }
+
+    #[track_caller]
+    pub fn until_said_blocking(&self, chat: i64, part: &str) -> Posted {
+        let what = format!("`{part}` in chat {chat}");
+        self.stage.world.until_blocking(&what, |world| newest(world, chat, part))
+    }
+
+    /// The parameters of every call of a method so far.
+    pub fn calls(&self, method: &str) -> Vec<Map<String, Value>> {
+        self.stage.world.read(|world| calls(world, method))
+    }
+
+    /// Waits until a method has been called so often.
+    pub async fn until_called(&self, method: &str, count: usize) -> Vec<Map<String, Value>> {
+        self.stage.world.until(|world| Some(calls(world, method)).filter(|calls| calls.len() >= count)).await
+    }
+
+    /// Waits until the bot has confirmed everything.
+    pub async fn until_confirmed(&self) {
+        self.stage.world.until(|world| world.pending.is_empty().then_some(())).await;
+    }
+
+    #[track_caller]
+    pub fn until_confirmed_blocking(&self) {
+        self.stage.world.until_blocking("everything confirmed", |world| world.pending.is_empty().then_some(()));
+    }
+
+    /// What the presser of a button was told, once the bot has told something.
+    pub async fn until_answered(&self, query: &str) -> String {
+        self.stage.world.until(|world| world.queries.get(query).cloned().flatten()).await
+    }
+
+    /// The reaction of the bot to a message.
+    pub fn reaction(&self, chat: i64, message: i64) -> Option<String> {
+        self.stage.world.read(|world| world.reactions.get(&(chat, message)).cloned())
+    }
+
+    /// The menu of commands.
+    pub fn commands(&self) -> Value {
+        self.stage.world.read(|world| world.commands.clone())
+    }
+
+    /// The statuses the webhook answered with.
+    pub async fn until_delivered(&self, count: usize) -> Vec<u16> {
+        self.stage.world.until(|world| (world.delivered.len() >= count).then(|| world.delivered.clone())).await
+    }
+
+    pub fn webhook(&self) -> Option<String> {
+        self.stage.world.read(|world| world.hook.as_ref().map(|hook| hook.url.clone()))
+    }
+
+    /// The next call of a method goes wrong; several wait their turn.
+    pub fn fails(&self, method: &str, fault: Fault) {
+        self.stage.world.update(|world| world.faults.entry(method.to_owned()).or_default().push_back(fault));
+    }
+
+    /// When everything from now on is written, in seconds.
+    pub fn writes_at(&self, date: i64) {
+        self.stage.world.update(|world| world.date = Some(date));
+    }
+
+    /// A server that has never heard of a method.
+    pub fn forgets(&self, method: &str) {
+        self.stage.world.update(|world| world.unknown_methods.push(method.to_owned()));
+    }
+
+    /// From now on not more than thirty messages a second, and one in each chat.
+    pub fn limits_floods(&self, clock: Arc<dyn Clock>) {
+        self.stage.world.update(|world| world.flood = Some(Flood { clock, sent: std::collections::VecDeque::new() }));
+    }
+
+    pub fn release(&self, gate: &str) {
+        self.stage.gates.release(gate);
+    }
+
+    pub async fn until_at(&self, gate: &str) {
+        self.stage.gates.until_waiting(gate, 1).await;
+    }
+}
+
+fn chat(id: i64, kind: &'static str, title: &str) -> Chat {
+    Chat { id, kind, title: title.to_owned(), topics: std::collections::BTreeMap::new(), blocked: false, migrated_to: None }
+}
+
+fn newest(world: &World, chat: i64, part: &str) -> Option<Posted> {
+    world.posted.iter().rev().find(|posted| posted.chat == chat && posted.text.contains(part)).cloned()
+}
+
+fn calls(world: &World, method: &str) -> Vec<Map<String, Value>> {
+    world.calls.iter().filter(|(name, _)| name == method).map(|(_, fields)| fields.clone()).collect()
+}

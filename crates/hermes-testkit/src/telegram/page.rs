@@ -1,0 +1,51 @@
+//! A page on which a person can chat with the bot, and the two routes behind it.
+
+use serde_json::{Value, json};
+
+use super::serve::Answer;
+use super::{Stage, Telegram};
+use crate::http::Message;
+
+const PAGE: &str = include_str!("page.html");
+
+pub(super) fn answer(stage: &Stage, path: &str, query: &str, message: &Message) -> Answer {
+    match path {
+        "/" => Answer::Body { status: 200, kind: "text/html; charset=utf-8", bytes: PAGE.as_bytes().to_vec() },
+        "/chat.json" => Answer::json(200, &chat(stage, number(query))),
+        "/say" => say(stage, message),
+        _ => Answer::json(404, &json!({"ok": false, "error_code": 404, "description": "Not Found"})),
+    }
+}
+
+fn number(query: &str) -> i64 {
+    query.split('&').find_map(|pair| pair.strip_prefix("person=")?.parse().ok()).unwrap_or(1)
+}
+
+fn chat(stage: &Stage, person: i64) -> Value {
+    stage.world.read(|world| {
+        let lines = world.messages.iter().filter(|((chat, _), _)| *chat == person).map(|((_, id), message)| {
+            let posted = world.posted.iter().find(|posted| (posted.chat, posted.id) == (person, *id));
+            let text = message.get("text").and_then(Value::as_str).unwrap_or("(no text)");
+            let buttons: Vec<&str> =
+                posted.map(|posted| posted.buttons.iter().map(|button| button.text.as_str()).collect()).unwrap_or_default();
+            json!({"id": id, "bot": posted.is_some(), "buttons": buttons, "file": posted.and_then(|p| p.file.as_ref()).map(|f| &f.0),
+                "text": posted.map_or(text, |posted| posted.text.as_str())})
+        });
+        Value::Array(lines.collect())
+    })
+}
+
+/// `{"person": 1, "text": "hello"}`, or `"press"` instead of a text.
+fn say(stage: &Stage, message: &Message) -> Answer {
+    let said: Value = serde_json::from_slice(&message.body).unwrap_or_default();
+    let id = said.get("person").and_then(Value::as_i64).unwrap_or(1);
+    let field = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
+    let telegram = Telegram::over(stage.myself.clone());
+    let person = telegram.person(id, &format!("Person {id}"));
+    match (field("text"), field("press")) {
+        (Some(text), _) => drop(person.says(id, &text)),
+        (None, Some(words)) => drop(person.presses(id, &words)),
+        (None, None) => return Answer::json(400, &json!({"error": "text or press is missing"})),
+    }
+    Answer::json(200, &json!({"ok": true}))
+}

@@ -1,0 +1,134 @@
+//! The lines of a text: code, headings, quotes, tables, everything else.
+
+use super::span::{Span, Style, bare, read_spans};
+
+/// One or more lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Block {
+    Line(Vec<Span>),
+    /// What follows the sign of a quote.
+    Quote(Vec<Span>),
+    Code {
+        language: String,
+        text: String,
+    },
+    /// Rows as they line up in letters of one width, without marks.
+    Table(String),
+}
+
+pub(super) fn read(markdown: &str) -> Vec<Block> {
+    let lines: Vec<&str> = markdown.lines().collect();
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        if let Some(fence) = Fence::opening(line) {
+            at = read_code(&lines, at + 1, &fence, &mut blocks);
+        } else if lines.get(at + 1).is_some_and(|next| line.contains('|') && is_ruler(next)) {
+            let rows: Vec<&str> = lines.iter().skip(at).take_while(|row| row.contains('|')).copied().collect();
+            at += rows.len();
+            blocks.push(Block::Table(rows.into_iter().map(align).collect::<Vec<_>>().join("\n")));
+        } else {
+            blocks.push(read_line(line));
+            at += 1;
+        }
+    }
+    blocks
+}
+
+/// The line that opens a block of code.
+struct Fence {
+    sign: char,
+    count: usize,
+    language: String,
+}
+
+impl Fence {
+    fn opening(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+        let count = line.chars().take_while(|c| *c == sign).count();
+        let info = line.trim_start_matches(sign);
+        // Ticks further on make it code within a line.
+        if count < 3 || info.contains('`') {
+            return None;
+        }
+        let language = info.split_whitespace().next().unwrap_or_default();
+        let plain = language.chars().all(|c| c.is_ascii_alphanumeric() || "+-#_.".contains(c));
+        Some(Self { sign, count, language: if plain { language.to_owned() } else { String::new() } })
+    }
+
+    /// What follows the closing fence on its line, if this is it: nothing, or the counter of a text in parts.
+    fn closing<'a>(&self, line: &'a str) -> Option<&'a str> {
+        let line = line.trim();
+        let rest = line.trim_start_matches(self.sign);
+        let rest_is_known = rest.is_empty() || is_counter(rest.trim());
+        (line.len() - rest.len() >= self.count && rest_is_known).then(|| rest.trim())
+    }
+}
+
+/// `(1/3)`.
+fn is_counter(text: &str) -> bool {
+    let inside = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    inside.and_then(|inside| inside.split_once('/')).is_some_and(|(at, of)| is_number(at) && is_number(of))
+}
+
+/// Reads code up to its end, or to the end of the text; says where to go on.
+fn read_code(lines: &[&str], from: usize, fence: &Fence, blocks: &mut Vec<Block>) -> usize {
+    let mut text = Vec::new();
+    let mut counter = None;
+    let mut at = from;
+    while let Some(line) = lines.get(at) {
+        at += 1;
+        if let Some(rest) = fence.closing(line) {
+            counter = Some(rest).filter(|rest| !rest.is_empty());
+            break;
+        }
+        text.push(*line);
+    }
+    blocks.push(Block::Code { language: fence.language.clone(), text: text.join("\n") });
+    blocks.extend(counter.map(|counter| Block::Line(vec![Span::Text(counter.to_owned())])));
+    at
+}
+
+fn read_line(line: &str) -> Block {
+    let trimmed = line.trim_start();
+    if let Some(quoted) = trimmed.strip_prefix('>') {
+        return Block::Quote(read_spans(quoted));
+    }
+    let title = trimmed.trim_start_matches('#');
+    let level = trimmed.len() - title.len();
+    if (1..=6).contains(&level) && title.starts_with([' ', '\t']) && !title.trim().is_empty() {
+        return Block::Line(vec![Span::Styled(Style::Bold, not_bold(read_spans(title.trim())))]);
+    }
+    Block::Line(read_spans(line))
+}
+
+/// A title is bold already.
+fn not_bold(spans: Vec<Span>) -> Vec<Span> {
+    let keep = |span| match span {
+        Span::Styled(Style::Bold, inner) => not_bold(inner),
+        Span::Styled(style, inner) => vec![Span::Styled(style, not_bold(inner))],
+        Span::Link { label, url } => vec![Span::Link { label: not_bold(label), url }],
+        other => vec![other],
+    };
+    spans.into_iter().flat_map(keep).collect()
+}
+
+/// The line of dashes under the head of a table.
+fn is_ruler(line: &str) -> bool {
+    line.contains('|') && line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
+}
+
+/// A row whose cells have lost their marks and keep their width.
+fn align(row: &str) -> String {
+    if is_ruler(row) {
+        return row.to_owned();
+    }
+    let cell = |cell: &str| {
+        let words = bare(&read_spans(cell));
+        let blanks = cell.chars().count().saturating_sub(words.chars().count());
+        format!("{words}{}", " ".repeat(blanks))
+    };
+    row.split('|').map(cell).collect::<Vec<_>>().join("|").trim_end().to_owned()
+}

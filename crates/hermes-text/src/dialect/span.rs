@@ -1,0 +1,347 @@
+//! Marks within one line: emphasis, code, links.
+//!
+//! A mark that is not closed on its line, or that stands inside a word (`snake_case`, `2*3*4`), is what it looks like: a
+//! character.
+
+/// A stretch of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Span {
+    Text(String),
+    Code(String),
+    Styled(Style, Vec<Span>),
+    /// A link or a picture; the label is never empty and holds no link.
+    Link {
+        label: Vec<Span>,
+        url: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Bold,
+    Italic,
+    Strike,
+    Spoiler,
+}
+
+/// Reads one line.
+pub(super) fn read_spans(line: &str) -> Vec<Span> {
+    Reader { chars: line.chars().collect(), open: Open::default() }.read()
+}
+
+/// The words of spans, without any marks.
+pub(super) fn bare(spans: &[Span]) -> String {
+    spans
+        .iter()
+        .map(|span| match span {
+            Span::Text(text) | Span::Code(text) => text.clone(),
+            Span::Styled(_, inner) | Span::Link { label: inner, .. } => bare(inner),
+        })
+        .collect()
+}
+
+/// What is open around a stretch; no mark opens twice.
+#[derive(Debug, Clone, Default)]
+struct Open {
+    styles: Vec<Style>,
+    link: bool,
+}
+
+struct Reader {
+    chars: Vec<char>,
+    open: Open,
+}
+
+/// A pair of marks and what it means.
+struct Mark {
+    sign: char,
+    count: usize,
+    styles: &'static [Style],
+}
+
+/// Longer marks first: `**` is not two `*`.
+const MARKS: [Mark; 7] = [
+    Mark { sign: '*', count: 3, styles: &[Style::Bold, Style::Italic] },
+    Mark { sign: '_', count: 3, styles: &[Style::Bold, Style::Italic] },
+    Mark { sign: '*', count: 2, styles: &[Style::Bold] },
+    Mark { sign: '_', count: 2, styles: &[Style::Bold] },
+    Mark { sign: '~', count: 2, styles: &[Style::Strike] },
+    Mark { sign: '|', count: 2, styles: &[Style::Spoiler] },
+    Mark { sign: '*', count: 1, styles: &[Style::Italic] },
+];
+const UNDERSCORE: Mark = Mark { sign: '_', count: 1, styles: &[Style::Italic] };
+
+const ESCAPABLE: &str = "\\`*_{}[]()<>#+-.!|~";
+/// What makes an address one that a chat can follow.
+const SCHEMES: [&str; 6] = ["https://", "http://", "ftp://", "mailto:", "tel:", "tg://"];
+
+impl Reader {
+    fn read(self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let mut text = String::new();
+        // Marks that have no end from here on have none further on either.
+        let mut endless = [false; MARKS.len() + 1];
+        let mut at = 0;
+        while let Some(c) = self.at(at) {
+            let found = match c {
+                '\\' if self.at(at + 1).is_some_and(|next| ESCAPABLE.contains(next)) => {
+                    text.extend(self.at(at + 1));
+                    at += 2;
+                    continue;
+                }
+                '`' => self.code(at),
+                '[' if !self.open.link => self.link(at),
+                '!' if self.at(at + 1) == Some('[') => self.picture(at),
+                '<' => self.autolink(at),
+                'h' | 'H' => self.bare_address(at),
+                '*' | '_' | '~' | '|' => self.styled(at, &mut endless),
+                _ => None,
+            };
+            if let Some((span, next)) = found {
+                push_text(&mut spans, &mut text);
+                spans.push(span);
+                at = next;
+            } else {
+                // A run of ticks that opens nothing is passed as a whole: its rest must not pair with another.
+                let run = if c == '`' { self.run(at) } else { 1 };
+                text.extend(std::iter::repeat_n(c, run));
+                at += run;
+            }
+        }
+        push_text(&mut spans, &mut text);
+        spans
+    }
+
+    fn at(&self, at: usize) -> Option<char> {
+        self.chars.get(at).copied()
+    }
+
+    fn before(&self, at: usize) -> Option<char> {
+        at.checked_sub(1).and_then(|at| self.at(at))
+    }
+
+    fn text(&self, from: usize, to: usize) -> String {
+        self.chars.get(from..to).unwrap_or_default().iter().collect()
+    }
+
+    fn run(&self, at: usize) -> usize {
+        let sign = self.at(at);
+        self.chars.iter().skip(at).take_while(|c| Some(**c) == sign).count()
+    }
+
+    fn inner(&self, from: usize, to: usize, open: Open) -> Vec<Span> {
+        Self { chars: self.chars.get(from..to).unwrap_or_default().to_vec(), open }.read()
+    }
+
+    /// Code between runs of as many ticks.
+    fn code(&self, at: usize) -> Option<(Span, usize)> {
+        let (from, to) = self.code_bounds(at)?;
+        let ticks = self.run(at);
+        let mut text = self.text(from, to);
+        // More ticks than one make room for ticks inside, and a blank keeps those apart.
+        if ticks > 1
+            && let Some(padded) = text.strip_prefix(' ').and_then(|text| text.strip_suffix(' '))
+            && !padded.trim().is_empty()
+        {
+            text = padded.to_owned();
+        }
+        Some((Span::Code(text), to + ticks))
+    }
+
+    fn code_bounds(&self, at: usize) -> Option<(usize, usize)> {
+        let ticks = self.run(at);
+        let from = at + ticks;
+        let mut end = from;
+        while let Some(c) = self.at(end) {
+            let run = if c == '`' { self.run(end) } else { 0 };
+            if run == ticks {
+                return Some((from, end));
+            }
+            end += run.max(1);
+        }
+        None
+    }
+
+    /// `[label](address)`.
+    fn link(&self, at: usize) -> Option<(Span, usize)> {
+        let close = self.closing_bracket(at)?;
+        let (url, next) = self.address(close + 1)?;
+        let mut open = self.open.clone();
+        open.link = true;
+        let mut label = self.inner(at + 1, close, open);
+        if bare(&label).trim().is_empty() {
+            label = vec![Span::Text(url.clone())];
+        }
+        Some((Span::Link { label, url }, next))
+    }
+
+    /// `![description](address)`; within the label of a link, its description.
+    fn picture(&self, at: usize) -> Option<(Span, usize)> {
+        let close = self.closing_bracket(at + 1)?;
+        let (url, next) = self.address(close + 1)?;
+        let words = self.text(at + 2, close);
+        let words = if words.trim().is_empty() { url.clone() } else { words };
+        let span = match self.open.link {
+            true => Span::Text(words),
+            false => Span::Link { label: vec![Span::Text(words)], url },
+        };
+        Some((span, next))
+    }
+
+    /// Where the bracket that opens here is closed.
+    fn closing_bracket(&self, at: usize) -> Option<usize> {
+        let mut depth = 0_usize;
+        let mut end = at;
+        while let Some(c) = self.at(end) {
+            match c {
+                '\\' => end += 1,
+                '`' => end = self.code_bounds(end).map_or(end + self.run(end) - 1, |(_, to)| to + self.run(end) - 1),
+                '[' => depth += 1,
+                ']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(end);
+                    }
+                }
+                _ => {}
+            }
+            end += 1;
+        }
+        None
+    }
+
+    /// `(address)` or `(address "title")`, with brackets inside that pair up.
+    fn address(&self, at: usize) -> Option<(String, usize)> {
+        if self.at(at) != Some('(') {
+            return None;
+        }
+        let mut depth = 0_usize;
+        let mut end = at;
+        loop {
+            match self.at(end)? {
+                '\\' => end += 1,
+                '(' => depth += 1,
+                ')' if depth == 1 => break,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            end += 1;
+        }
+        let inside = self.text(at + 1, end);
+        let (url, title) = inside.trim().split_once(char::is_whitespace).unwrap_or((inside.trim(), ""));
+        let title = title.trim();
+        let titled = title.is_empty() || title.starts_with(['"', '\'', '(']);
+        let url = url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).unwrap_or(url);
+        (titled && can_be_followed(url)).then(|| (url.to_owned(), end + 1))
+    }
+
+    /// `<address>`.
+    fn autolink(&self, at: usize) -> Option<(Span, usize)> {
+        let end = at + self.chars.iter().skip(at).position(|c| *c == '>')?;
+        let url = self.text(at + 1, end);
+        if !can_be_followed(&url) {
+            return None;
+        }
+        let label = vec![Span::Text(url.clone())];
+        let span = if self.open.link { Span::Text(url) } else { Span::Link { label, url } };
+        Some((span, end + 1))
+    }
+
+    /// An address in the running text: its underscores are its own.
+    fn bare_address(&self, at: usize) -> Option<(Span, usize)> {
+        if self.before(at).is_some_and(is_word) {
+            return None;
+        }
+        let start: String = self.text(at, at + 8).to_lowercase();
+        if !(start.starts_with("https://") || start.starts_with("http://")) {
+            return None;
+        }
+        let ends = |c: &char| c.is_whitespace() || "<>\"`*|[]".contains(*c);
+        let length = self.chars.iter().skip(at).position(|c| ends(c)).unwrap_or(self.chars.len() - at);
+        Some((Span::Text(self.text(at, at + length)), at + length))
+    }
+
+    fn styled(&self, at: usize, endless: &mut [bool; MARKS.len() + 1]) -> Option<(Span, usize)> {
+        for (mark, endless) in MARKS.iter().chain([&UNDERSCORE]).zip(endless.iter_mut()) {
+            if *endless || !self.opens(mark, at) {
+                continue;
+            }
+            let from = at + mark.count;
+            let Some(to) = self.closing(mark, from) else {
+                *endless = true;
+                continue;
+            };
+            let mut open = self.open.clone();
+            open.styles.extend(mark.styles);
+            let mut spans = self.inner(from, to, open);
+            for style in mark.styles.iter().rev() {
+                spans = vec![Span::Styled(*style, spans)];
+            }
+            return spans.pop().map(|span| (span, to + mark.count));
+        }
+        None
+    }
+
+    fn opens(&self, mark: &Mark, at: usize) -> bool {
+        let run = self.run(at);
+        let fits = self.at(at) == Some(mark.sign) && (run == mark.count || mark.sign != '|' && run == 3);
+        let next = self.at(at + mark.count);
+        let before = self.before(at);
+        let inside_word = before.is_some_and(is_word)
+            && (mark.sign == '_' || mark.count == 1 || next.is_some_and(is_word))
+            || mark.sign == '_' && before == Some('/');
+        fits && next.is_some_and(|c| !c.is_whitespace())
+            && !inside_word
+            && !mark.styles.iter().any(|style| self.open.styles.contains(style))
+    }
+
+    /// Where the mark that closes it begins.
+    fn closing(&self, mark: &Mark, from: usize) -> Option<usize> {
+        let mut at = from;
+        while let Some(c) = self.at(at) {
+            let run = self.run(at);
+            match c {
+                '\\' => at += 2,
+                '`' => at = self.code_bounds(at).map_or(at + run, |(_, to)| to + run),
+                c if c == mark.sign => {
+                    // The last marks of a longer run close what was opened first.
+                    let end = if run == mark.count || run == 3 { Some(at + run - mark.count) } else { None };
+                    if let Some(end) = end.filter(|end| *end > from && self.closes(mark, *end)) {
+                        return Some(end);
+                    }
+                    at += run;
+                }
+                _ => at += 1,
+            }
+        }
+        None
+    }
+
+    fn closes(&self, mark: &Mark, at: usize) -> bool {
+        let (next, after) = (self.at(at + mark.count), self.at(at + mark.count + 1));
+        let in_name = next == Some('/') || next == Some('.') && after.is_some_and(is_word);
+        let inside_word = match (mark.sign, mark.count) {
+            ('_', _) => next.is_some_and(is_word) || in_name,
+            (_, 1) => next.is_some_and(is_word),
+            _ => false,
+        };
+        self.before(at).is_some_and(|c| !c.is_whitespace()) && !inside_word
+    }
+}
+
+fn push_text(spans: &mut Vec<Span>, text: &mut String) {
+    if !text.is_empty() {
+        spans.push(Span::Text(std::mem::take(text)));
+    }
+}
+
+fn can_be_followed(url: &str) -> bool {
+    let lower = url.to_lowercase();
+    SCHEMES.iter().any(|scheme| lower.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
+        && !url.chars().any(|c| c.is_whitespace() || c.is_control() || c == '<' || c == '>')
+}
+
+/// A letter or digit of a script that puts blanks between words; in others a mark between two letters means what it says.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() && c < '\u{2E80}'
+}

@@ -1,0 +1,106 @@
+//! Telegram's MarkdownV2.
+//!
+//! Its limit of 4,096 counts the text after the marks have been read, so escaping takes no room.
+
+use super::block::{Block, read};
+use super::span::{Span, Style};
+
+pub fn telegram(markdown: &str) -> String {
+    let mut page = Page::default();
+    for (at, block) in read(markdown).iter().enumerate() {
+        if at > 0 {
+            page.out.push('\n');
+        }
+        page.block(block);
+    }
+    page.out
+}
+
+#[derive(Default)]
+struct Page {
+    out: String,
+    /// Where the last mark of italics ended.
+    after_italic: Option<usize>,
+}
+
+impl Page {
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Line(spans) => self.spans(spans),
+            Block::Quote(spans) => {
+                self.out.push('>');
+                match spans.split_first() {
+                    Some((Span::Text(first), rest)) => {
+                        self.escaped(first.trim_start(), RESERVED);
+                        self.spans(rest);
+                    }
+                    _ => self.spans(spans),
+                }
+            }
+            Block::Code { language, text } => self.code(language, text),
+            Block::Table(text) => self.code("", text),
+        }
+    }
+
+    fn code(&mut self, language: &str, text: &str) {
+        self.out.push_str("```");
+        self.out.push_str(language);
+        self.out.push('\n');
+        self.escaped(text, CODE);
+        self.out.push_str("\n```");
+    }
+
+    fn spans(&mut self, spans: &[Span]) {
+        for span in spans {
+            match span {
+                Span::Text(text) => self.escaped(text, RESERVED),
+                Span::Code(text) => {
+                    self.out.push('`');
+                    self.escaped(text, CODE);
+                    self.out.push('`');
+                }
+                Span::Styled(style, inner) => {
+                    self.mark(*style);
+                    self.spans(inner);
+                    self.mark(*style);
+                }
+                Span::Link { label, url } => {
+                    self.out.push('[');
+                    self.spans(label);
+                    self.out.push_str("](");
+                    self.escaped(url, ADDRESS);
+                    self.out.push(')');
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, style: Style) {
+        match style {
+            Style::Bold => self.out.push('*'),
+            Style::Strike => self.out.push('~'),
+            Style::Spoiler => self.out.push_str("||"),
+            Style::Italic => {
+                // Two underscores would be read as one mark of another kind; an empty bold keeps them apart.
+                if self.after_italic == Some(self.out.len()) {
+                    self.out.push_str("**");
+                }
+                self.out.push('_');
+                self.after_italic = Some(self.out.len());
+            }
+        }
+    }
+
+    fn escaped(&mut self, text: &str, reserved: &str) {
+        for c in text.chars() {
+            if reserved.contains(c) {
+                self.out.push('\\');
+            }
+            self.out.push(c);
+        }
+    }
+}
+
+const RESERVED: &str = "_*[]()~`>#+-=|{}.!\\";
+const CODE: &str = "`\\";
+const ADDRESS: &str = ")\\";

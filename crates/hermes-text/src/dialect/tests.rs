@@ -1,0 +1,147 @@
+//! The dialects against arbitrary texts, and a page of tricky ones.
+
+use hermes_testkit::telegram::{Formatted, parse_markdown_v2};
+use proptest::prelude::*;
+
+use super::{plain, slack, telegram};
+
+/// Tricky texts: what a model writes on a bad day.
+const PAGE: &[(&str, &str)] = &[
+    ("emphasis", "**bold** and __bold__, *it* and _it_, ***both***, ~~gone~~, ||hidden||"),
+    ("nested", "**bold *and italic* and `code`** _and **bold** in it_ **a *b***"),
+    ("adjacent", "*a*_b_ **a****b** ||a||||b||"),
+    ("inside words", "a*b*c 2**3**4 snake_case_name paths_with_underscores/_private_/x __init__.py a||b||c"),
+    ("CJK", "这是**重点**内容，*斜体*也行"),
+    ("unbalanced", "**bold and *it and `code and [link](http and ~~x and ||y"),
+    ("spaces", "2 * 3 * 4, a ** b ** c, x || y || z, ~~ no ~~"),
+    ("escapes", r"\*not it\* C:\dir \\ 1\. \(math\)"),
+    ("heading", "# Title with **bold** and `code`\n####### seven\n#hashtag\n##"),
+    ("links", "[a_b](https://en.wikipedia.org/wiki/A_(b)) [x](rel/path.md) [](https://e.org) [t](https://e.org \"title\") f[i](x)"),
+    ("images", "![a picture](https://e.org/p.png) [![badge](https://e.org/b.svg)](https://e.org) ![](https://e.org/q.png)"),
+    ("addresses", "see https://e.org/_a_/b_c?d=*e* and <https://e.org/x> and <b>html</b> & more"),
+    ("quote", "> first\n>second **b**\n> > deeper\n\nafter > all"),
+    ("lists", "- one\n* two\n+ three\n1. four\n   - five!"),
+    ("code", "```rust\nlet a = \"\\\\`\"; // *not bold*\n```\nthen `a*b_c`, ``x ` y``, `` ` ``"),
+    ("nested fences", "````markdown\n```sh\nls\n```\n````\nafter"),
+    ("open fence", "text\n```python\nprint(1)"),
+    ("part of a text", "```sh\nls -l\n``` (1/2)"),
+    ("table", "| Name | **What** |\n|------|----------|\n| `a`  | one_two  |\n| b    | x > y    |\nend"),
+    ("rule", "a\n---\n***\nb"),
+    ("right to left", "שלום **עולם** (שלום)!"),
+    ("emoji", "👍🏽 **👨‍👩‍👧** _é_ 𝄞"),
+    ("windows lines", "a **b**\r\n```\r\nc\r\n```\r\n"),
+];
+
+fn page(render: fn(&str) -> String) -> String {
+    PAGE.iter().map(|(name, text)| format!("── {name}\n{}\n", render(text))).collect()
+}
+
+#[test]
+fn telegram_page() {
+    for (name, text) in PAGE {
+        parse_markdown_v2(&telegram(text)).unwrap_or_else(|error| panic!("{name}: {error}\n{}", telegram(text)));
+    }
+    insta::assert_snapshot!(page(telegram));
+}
+
+#[test]
+fn slack_page() {
+    insta::assert_snapshot!(page(slack));
+}
+
+#[test]
+fn plain_page() {
+    insta::assert_snapshot!(page(plain));
+}
+
+/// Texts made of everything that means something, in any order.
+fn texts() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "*", "**", "***", "_", "__", "~~", "||", "|", "`", "``", "```", "~~~", "\n", "\n\n", " ", "> ", "# ", "- ", "[", "](",
+        ")", "(", "![", "https://e.org/a_b", "<", ">", "\\", "word", "x", "é", "𝄞", "中", "\r\n", "|---|", "```rust\n", "\n```\n",
+        ".", "!", "{", "}", "=", "+", "(1/2)", "\t", "&", "\"",
+    ]);
+    prop_oneof![prop::collection::vec(pieces, 0..60).prop_map(|pieces| pieces.concat()), any::<String>()]
+}
+
+/// What Telegram shows, written the way `plain` writes it.
+fn shown(formatted: &Formatted) -> String {
+    let units: Vec<u16> = formatted.text.encode_utf16().collect();
+    let mut insertions: Vec<(usize, String)> = Vec::new();
+    for entity in &formatted.entities {
+        let end = entity.offset + entity.length;
+        let label = String::from_utf16_lossy(&units[entity.offset..end]);
+        match (&entity.url, entity.kind) {
+            (Some(url), _) if *url != label => insertions.push((end, format!("({url})"))),
+            (_, "blockquote") => {
+                let starts = label.encode_utf16().enumerate().filter(|(_, unit)| *unit == 10);
+                insertions.push((entity.offset, ">".to_owned()));
+                insertions.extend(starts.map(|(at, _)| (entity.offset + at + 1, ">".to_owned())));
+            }
+            _ => {}
+        }
+    }
+    insertions.sort_by_key(|(at, _)| *at);
+    let mut out = String::new();
+    let mut from = 0;
+    for (at, text) in insertions {
+        out.push_str(&String::from_utf16_lossy(&units[from..at]));
+        out.push_str(&text);
+        from = at;
+    }
+    out + &String::from_utf16_lossy(&units[from..])
+}
+
+fn ink(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn telegram_reads_every_rendering_and_shows_every_character(text in texts()) {
+        let rendered = telegram(&text);
+        let read = match parse_markdown_v2(&rendered) {
+            Ok(read) => read,
+            Err(error) => return Err(TestCaseError::fail(format!("{error}: {rendered:?}"))),
+        };
+        // A quote without words is no entity, so its sign is not seen.
+        let (seen, meant) = (ink(&shown(&read)), ink(&plain(&text)));
+        if !meant.contains('>') {
+            prop_assert_eq!(seen, meant);
+        } else {
+            prop_assert_eq!(seen.replace('>', ""), meant.replace('>', ""));
+        }
+    }
+
+    #[test]
+    fn a_rendering_is_not_longer_than_its_source(text in texts()) {
+        let units = |text: &str| text.encode_utf16().count();
+        let read = parse_markdown_v2(&telegram(&text)).map_err(TestCaseError::fail)?;
+        prop_assert!(units(read.text.trim()) <= units(&text), "{:?}", read.text);
+        prop_assert!(units(plain(&text).trim()) <= units(&text), "{:?}", plain(&text));
+    }
+
+    #[test]
+    fn code_stays_as_it_is(code in "[^\r\n]{0,20}(\n[^\r\n]{0,20}){0,4}", language in "[a-z]{0,6}") {
+        prop_assume!(!code.lines().any(|line| line.trim().starts_with("````")));
+        let read = parse_markdown_v2(&telegram(&format!("````{language}\n{code}\n````"))).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(read.text, format!("{code}\n"));
+    }
+
+    #[test]
+    fn letters_are_never_lost(text in "([a-z]{1,3}|[*_~|`#> ]{1,3}|\n){0,40}") {
+        let letters = |text: &str| text.chars().filter(|c| c.is_ascii_lowercase()).collect::<String>();
+        // The word behind a fence names a language, which Telegram is told and others are not.
+        prop_assume!(!text.contains("```") && !text.contains("~~~"));
+        prop_assert_eq!(letters(&plain(&text)), letters(&text));
+        prop_assert_eq!(letters(&slack(&text).replace("&gt;", ">")), letters(&text));
+    }
+
+    #[test]
+    fn nobody_is_mentioned_by_accident(text in texts()) {
+        let rendered = slack(&text);
+        prop_assert!(!rendered.contains("<!") && !rendered.contains("<@") && !rendered.contains("<#"), "{}", rendered);
+    }
+}
