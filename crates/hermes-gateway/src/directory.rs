@@ -10,7 +10,7 @@ use crate::gateway::Gateway;
 use crate::session::Origin;
 
 impl Gateway {
-    /// Writes the chats that are known from their conversations. Each chat and thread once, the one last used first.
+    /// Writes the chats that are known from their conversations, and those the platforms tell of. Each chat and thread once, the one last used first.
     pub(crate) async fn write_directory(&self) {
         let entries = match self.index.all().await {
             Ok(entries) => entries,
@@ -26,6 +26,18 @@ impl Gateway {
                 listed.push(entry);
             }
         }
+        for platform in self.platforms() {
+            let Some(channel) = self.delivery.channel(&platform) else { continue };
+            let listed = platforms.entry(platform).or_default();
+            for place in channel.chats().await {
+                let name = place.chat_name.as_deref().unwrap_or(&place.chat_id);
+                let entry = json!({"id": place.chat_id, "name": name, "type": "channel"});
+                if !listed.iter().any(|known| known["id"] == entry["id"]) {
+                    listed.push(entry);
+                }
+            }
+        }
+        platforms.retain(|_, listed| !listed.is_empty());
         let now = CivilTime::utc(self.clock.now());
         let directory = json!({"updated_at": format!("{now}+00:00"), "platforms": platforms});
         let text = serde_json::to_string_pretty(&directory).unwrap_or_default();

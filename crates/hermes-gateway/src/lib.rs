@@ -13,6 +13,7 @@ mod deliver;
 mod desk;
 mod directory;
 mod gateway;
+mod house;
 mod intake;
 pub mod pairing;
 mod ports;

@@ -12,6 +12,8 @@ use tokio::sync::Semaphore;
 #[derive(Debug, Clone)]
 pub enum Step {
     Say(String),
+    /// A thought, and what is said after it.
+    Think(&'static str, &'static str),
     Call(&'static str, &'static str),
     /// Nothing, until the turn is stopped.
     Hang,
@@ -63,6 +65,11 @@ impl Model for TestModel {
         Box::pin(async move {
             let message = match step {
                 Step::Say(text) => Message::assistant(text),
+                Step::Think(thought, text) => {
+                    let mut message = Message::assistant(text);
+                    message.reasoning = Some(thought.to_owned());
+                    message
+                }
                 Step::Call(name, arguments) => {
                     Message::assistant("").with_calls(vec![ToolCall::new(None, name, arguments)])
                 }
@@ -131,7 +138,10 @@ impl Tool for Risky {
 
 /// A tool that does nothing and says so.
 #[derive(Debug)]
-pub struct Plain(ToolSpec);
+pub struct Plain {
+    spec: ToolSpec,
+    says: String,
+}
 
 impl Plain {
     #[expect(clippy::new_without_default, reason = "a tool is made on purpose")]
@@ -140,20 +150,27 @@ impl Plain {
     }
 
     pub fn named(name: &str) -> Self {
-        Self(ToolSpec {
+        let spec = ToolSpec {
             name: name.into(),
             description: "does nothing".into(),
             parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
-        })
+        };
+        Self { spec, says: "nothing was done".to_owned() }
+    }
+
+    /// The same with another answer.
+    #[must_use]
+    pub fn saying(self, says: &str) -> Self {
+        Self { says: says.to_owned(), ..self }
     }
 }
 
 impl Tool for Plain {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn run<'a>(&'a self, _: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(std::future::ready(Outcome::done("nothing was done")))
+        Box::pin(std::future::ready(Outcome::done(self.says.clone())))
     }
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use hermes_types::{Attachment, AttachmentKind};
+use hermes_types::{Attachment, AttachmentKind, Message, Role};
 use regex::Regex;
 
 /// What was found in a text, and the text without it.
@@ -67,6 +67,43 @@ pub(crate) fn extract(text: &str) -> Found {
     }
     text = without_bare_paths(&text, &mut add);
     Found { text: collapse(&text), files }
+}
+
+/// Tools whose results are other people's words: a tag in them is not ours.
+const FOREIGN: [&str; 6] =
+    ["web_search", "web_extract", "read_file", "search_files", "session_search", "browser_snapshot"];
+
+/// Names the files the tools of the last turn made, where the answer itself names none.
+pub(crate) fn add_tools_files(reply: &mut Option<String>, messages: &[Message]) {
+    let (Some(text), Some(tag)) = (reply, TAG.as_ref()) else { return };
+    if text.contains("MEDIA:") {
+        return;
+    }
+    let begin = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+    let (before, turn) = messages.split_at(begin);
+    let known = |found: &str| before.iter().any(|message| message.content.text().contains(found));
+    let own = |message: &&Message| {
+        message.role == Role::Tool && !message.tool_name.as_deref().is_some_and(|name| FOREIGN.contains(&name))
+    };
+    let mut tags: Vec<String> = Vec::new();
+    let mut as_voice = false;
+    for message in turn.iter().filter(own) {
+        let said = message.content.text();
+        as_voice |= said.contains(AS_VOICE);
+        for found in tag.find_iter(&said).map(|found| found.as_str().to_owned()) {
+            if !tags.contains(&found) && !known(&found) {
+                tags.push(found);
+            }
+        }
+    }
+    if tags.is_empty() {
+        return;
+    }
+    if as_voice {
+        tags.insert(0, AS_VOICE.to_owned());
+    }
+    text.push('\n');
+    text.push_str(&tags.join("\n"));
 }
 
 fn without_bare_paths(text: &str, add: &mut dyn FnMut(&str) -> bool) -> String {

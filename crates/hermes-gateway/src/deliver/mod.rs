@@ -17,6 +17,7 @@ use hermes_task::Tasks;
 use hermes_types::{Abilities, Cancel, Certainty, Channel, ChannelError, Clock, Piece, Receipt, Timestamp};
 use tokio::sync::Notify;
 
+pub(crate) use media::add_tools_files;
 pub(crate) use plan::{Spoken, plan, plan_at};
 
 /// How many conversations of one platform are sent to at a time.

@@ -47,6 +47,11 @@ impl Index {
         self.bind(&entry, now).await
     }
 
+    /// Notes something about a chat that is not being used.
+    pub async fn note(&self, entry: &Entry, now: Timestamp) -> Result<(), Error> {
+        self.bind(entry, now).await
+    }
+
     async fn bind(&self, entry: &Entry, at: Timestamp) -> Result<(), Error> {
         let text = serde_json::to_string(entry).unwrap_or_default();
         let binding = Binding {

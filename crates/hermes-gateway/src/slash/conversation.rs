@@ -34,7 +34,7 @@ impl Gateway {
         let old = self.index.find(key).await?;
         let had_one = old.is_some();
         if let Some(entry) = old {
-            self.flush_in_the_background(row, &entry);
+            self.flush_in_the_background(&row.envelope, &entry);
             self.end_old(&entry).await?;
             // What was agreed to and remembered for the old conversation ends with it.
             if let Ok(agent) = self.agent_for(envelope) {
@@ -66,18 +66,6 @@ impl Gateway {
             let _ = write!(text, "\n◆ Endpoint: {}", agent.base_url);
         }
         text
-    }
-
-    /// Notes worth keeping are kept before a conversation is left behind.
-    fn flush_in_the_background(&self, row: &Waiting, entry: &Entry) {
-        let Ok(agent) = self.agent_for(&row.envelope) else { return };
-        let session = SessionId::new(entry.session_id.clone());
-        drop(self.tasks.spawn_cooperative("noting what was learnt", move |cancel| async move {
-            let Ok(taken) = agent.take_up(&session).await else { return };
-            if agent.flush_due(&taken.conversation) {
-                agent.flush_memories(&taken.conversation, &cancel).await;
-            }
-        }));
     }
 
     pub(super) async fn undo(&self, row: &Waiting) -> Ran {
@@ -149,7 +137,7 @@ impl Gateway {
         }
         let now = self.clock.now();
         if let Some(entry) = self.index.find(&row.conversation).await? {
-            self.flush_in_the_background(row, &entry);
+            self.flush_in_the_background(&row.envelope, &entry);
             let old = SessionId::new(entry.session_id);
             self.store.end_session(&old, hermes_store::EndReason::SessionSwitch, now).await?;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnResult};
-use hermes_store::{Closing, EndReason, Error as StoreError, Waiting};
+use hermes_store::{Closing, EndReason, Error as StoreError, SessionFilter, Waiting};
 use hermes_text::head;
 use hermes_types::{
     Cancel, Content, Envelope, Mark, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
@@ -12,11 +12,14 @@ use hermes_types::{
 use super::context::context_prompt;
 use super::present::Presenter;
 use super::settle::words_of;
+use crate::deliver;
 use crate::gateway::Gateway;
 use crate::intake::answer_to;
 use crate::ports::Wish;
 use crate::session::{Entry, ResetReason, expired};
 
+/// Said to the model when nobody has talked to it before.
+const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
 /// How long a turn that was told to stop may take before it is left alone.
 const GRACE: Duration = Duration::from_secs(5);
 /// The most of a message or an answer hooks are told.
@@ -100,7 +103,7 @@ impl Gateway {
     async fn try_turn(&self, key: &str, rows: &[Waiting], words: Option<&str>) -> Result<(), NotNow> {
         let Some(first) = rows.first() else { return Ok(()) };
         let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
-        let agent = self.agent_for(envelope).map_err(NotNow::Tell)?;
+        let mut agent = self.agent_for(envelope).map_err(NotNow::Tell)?;
         if let Some(turn) = &first.turn
             && let Some(reply) = self.missing_reply(&agent, turn).await?
         {
@@ -108,6 +111,7 @@ impl Gateway {
             return Ok(());
         }
         let mut opened = self.open(&agent, key, envelope).await?;
+        self.introduce(&mut agent, opened.conversation.session()).await?;
         if opened.fresh {
             self.tell_about_home(key, envelope).await;
         }
@@ -121,11 +125,23 @@ impl Gateway {
         let stopped = self.desk.end(key);
         let shown = presenter.finish().await;
         let result = ran?;
+        let mut reply = words_of(&result, stopped, self.live.now().display.show_reasoning);
+        deliver::add_tools_files(&mut reply, opened.conversation.messages());
         self.after_turn(&agent, opened, &result).await?;
-        let reply = words_of(&result, stopped);
         marks.end(if result.failure.is_none() && reply.is_some() { Mark::Answered } else { Mark::Failed });
         self.tell_ended(about, reply.as_deref());
         self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
+        Ok(())
+    }
+
+    /// As long as there is one conversation and no other, it is said how to begin it: the same words in each of its turns,
+    /// so that what providers keep stays good.
+    async fn introduce(&self, agent: &mut Agent, own: &SessionId) -> Result<(), StoreError> {
+        if self.store.list_sessions(SessionFilter::default(), 2).await?.iter().all(|session| session.id == *own) {
+            let own = agent.asking.ephemeral.take();
+            let texts: Vec<String> = own.into_iter().chain([INTRODUCE.to_owned()]).collect();
+            agent.asking.ephemeral = Some(texts.join("\n\n"));
+        }
         Ok(())
     }
 
@@ -234,6 +250,7 @@ impl Gateway {
         }
         let session = SessionId::generate(SessionKind::Gateway, civil);
         if let (Some(entry), Some(reason)) = (&entry, over) {
+            self.flush_in_the_background(envelope, entry);
             self.end_old(entry).await?;
             agent.release(&task);
             self.tell_reset(key, envelope, entry, reason, &policy).await;

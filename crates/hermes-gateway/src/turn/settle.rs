@@ -10,6 +10,9 @@ use crate::desk::Stop;
 use crate::gateway::Gateway;
 use crate::intake::answer_to;
 
+/// Lines of reasoning that are shown at most.
+const LONGEST_THOUGHTS: usize = 15;
+
 impl Gateway {
     pub(super) async fn settle_turn(
         &self,
@@ -75,7 +78,7 @@ impl Gateway {
 }
 
 /// What is said at the end of a turn; nothing after one that was stopped.
-pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>) -> Option<String> {
+pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>, show_reasoning: bool) -> Option<String> {
     if stopped.is_some() && result.interrupted() {
         return None;
     }
@@ -85,10 +88,22 @@ pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>) -> Option<Str
         return Some(if text.is_empty() { words } else { format!("{text}\n\n{words}") });
     }
     match (&result.response, &result.error) {
-        (Some(text), _) if !text.trim().is_empty() => Some(text.clone()),
+        (Some(text), _) if !text.trim().is_empty() => {
+            let thoughts = result.last_reasoning.as_deref().filter(|_| show_reasoning).and_then(thoughts);
+            Some(thoughts.map_or_else(|| text.clone(), |thoughts| format!("{thoughts}\n\n{text}")))
+        }
         (_, Some(error)) => Some(format!("Sorry, I encountered an error: {error}")),
         _ => Some("(No response generated)".to_owned()),
     }
+}
+
+/// What the model thought, in a block; the beginning of it when it thought long.
+fn thoughts(reasoning: &str) -> Option<String> {
+    let lines: Vec<&str> = reasoning.trim().lines().collect();
+    let shown = lines.get(..lines.len().min(LONGEST_THOUGHTS))?.join("\n").replace("```", "'''");
+    let left = lines.len().saturating_sub(LONGEST_THOUGHTS);
+    let more = if left > 0 { format!("\n... ({left} more lines)") } else { String::new() };
+    (!shown.is_empty()).then(|| format!("💭 **Reasoning:**\n```\n{shown}{more}\n```"))
 }
 
 /// What a person can do about a failure of the model.

@@ -393,3 +393,92 @@ async fn messages_are_marked_as_seen_and_by_what_became_of_them() {
     let marks = bench.channel.until_marked(4).await;
     assert_eq!(marks[2..], [("m2".to_owned(), Mark::Seen), ("m2".to_owned(), Mark::Failed)]);
 }
+
+#[tokio::test]
+async fn the_very_first_conversation_begins_with_an_introduction() {
+    let bench = Bench::with(TestModel::echo()).await;
+    for (user, text, introduced) in [("ann", "one", true), ("ann", "two", true), ("bob", "three", false), ("ann", "four", false)] {
+        bench.channel.write(user, text);
+        bench.channel.until_said(user, &format!("you said: {text}")).await;
+        bench.until_quiet().await;
+        let asked = bench.model.asked.lock().unwrap();
+        // The conversation is given a name beside; that is no turn.
+        let turn = asked.iter().rfind(|request| request.messages.last().unwrap().content.text() == text).unwrap();
+        assert_eq!(turn.system.contains("/help lists the commands"), introduced, "{user}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_is_shown_where_that_is_wanted() {
+    let model = || TestModel::new(|_, _| Step::Think("one\n```\ntwo", "the answer"));
+    let mut plan = Plan::new(model());
+    plan.config = "display:\n  show_reasoning: true\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "why?");
+    let said = bench.channel.until_said("ann", "the answer").await;
+    assert_eq!(said, "💭 **Reasoning:**\n```\none\n'''\ntwo\n```\n\nthe answer");
+    let bench = Bench::with(model()).await;
+    bench.channel.write("ann", "why?");
+    assert_eq!(bench.channel.until_said("ann", "the answer").await, "the answer");
+}
+
+#[tokio::test]
+async fn files_a_tool_made_are_sent_even_if_the_answer_does_not_name_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = std::fs::canonicalize(folder.path()).unwrap().join("made.png");
+    std::fs::write(&picture, "x").unwrap();
+    let words = format!("MEDIA:{}", picture.display());
+    let model = TestModel::new(move |said, request| {
+        let called = request.messages.iter().any(|message| message.role == Role::Tool);
+        match said {
+            "again" => Step::Say("nothing new".to_owned()),
+            _ if called => Step::Say("here it is".to_owned()),
+            _ => Step::Call("plain", "{}"),
+        }
+    });
+    let mut plan = Plan::new(model);
+    plan.says = Some(words);
+    let bench = plan.start().await;
+    bench.channel.write("ann", "draw");
+    bench.channel.until(|posted| posted.iter().find(|posted| !posted.files.is_empty()).cloned()).await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "again");
+    bench.channel.until_said("ann", "nothing new").await;
+    bench.until_quiet().await;
+    let files: Vec<String> = bench.channel.posted().into_iter().flat_map(|posted| posted.files).collect();
+    assert_eq!(files, [picture.to_string_lossy()]);
+}
+
+#[tokio::test]
+async fn a_conversation_that_runs_out_leaves_its_notes_once() {
+    let mut plan = Plan::new(TestModel::echo());
+    plan.config = "session_reset:\n  mode: idle\n  idle_minutes: 30\n";
+    plan.env = &[("NOTED_ALLOW_ALL_USERS", "1"), ("NOTED_HOME_CHANNEL", "home")];
+    plan.channel = FakeChannel::new("noted");
+    let bench = plan.start().await;
+    for text in ["one", "two"] {
+        bench.channel.write("ann", text);
+        bench.channel.until_said("ann", text).await;
+        bench.until_quiet().await;
+    }
+    bench.gateway.keep_house();
+    let rounds = |span: std::time::Duration, count: usize| {
+        let clock = bench.clock.clone();
+        async move {
+            while clock.slept().iter().filter(|slept| **slept == span).count() < count {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let notes = || bench.model.questions().iter().filter(|text| text.contains("memory tool")).count();
+    let (minute, every) = (std::time::Duration::from_mins(1), std::time::Duration::from_mins(5));
+    rounds(minute, 1).await;
+    bench.clock.advance(minute);
+    rounds(every, 1).await;
+    assert_eq!(notes(), 0, "it has not run out yet");
+    for round in 2..4 {
+        bench.clock.advance(std::time::Duration::from_hours(1));
+        rounds(every, round).await;
+        assert_eq!(notes(), 1, "{:?}", bench.model.questions());
+    }
+}

@@ -51,6 +51,8 @@ pub(crate) struct Maker {
     store: Store,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
+    /// What the plain tool answers.
+    says: Option<String>,
     /// What was asked for, as text.
     wishes: Arc<Mutex<Vec<String>>>,
 }
@@ -60,7 +62,12 @@ impl Agents for Maker {
         self.wishes.lock().unwrap().push(format!("{wish:?}"));
         let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        agent.tools = vec![Arc::new(Risky::new()), Arc::new(Plain::new()), self.witness.clone()];
+        let plain = self.says.as_deref().map_or_else(Plain::new, |says| Plain::new().saying(says));
+        agent.tools = vec![Arc::new(Risky::new()), Arc::new(plain), self.witness.clone()];
+        if wish.platform == "noted" {
+            agent.tools.push(Arc::new(Plain::named("memory")));
+            agent.learning.flush_after = 1;
+        }
         agent.asking.ephemeral.clone_from(&wish.context);
         Ok(agent)
     }
@@ -96,6 +103,8 @@ pub(crate) struct Plan {
     pub(crate) env: &'static [(&'static str, &'static str)],
     pub(crate) channel: FakeChannel,
     pub(crate) clock: TestClock,
+    /// What the plain tool answers.
+    pub(crate) says: Option<String>,
 }
 
 impl Plan {
@@ -106,6 +115,7 @@ impl Plan {
             env: &[("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "home")],
             channel: FakeChannel::new("fake"),
             clock: TestClock::new(),
+            says: None,
         }
     }
 
@@ -127,6 +137,7 @@ impl Plan {
         let witness = Witness::new();
         let agents = Arc::new(Maker {
             witness: witness.clone(),
+            says: self.says.clone(),
             wishes: Arc::clone(&wishes),
             model: self.model.clone(),
             store: store.clone(),
@@ -204,6 +215,7 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
     let live = Live::new(Home::at(home), env, home.join("project"));
     let agents = Arc::new(Maker {
         witness: Witness::new(),
+        says: None,
         model,
         store: store.clone(),
         clock: clock.clone(),

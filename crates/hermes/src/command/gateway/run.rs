@@ -188,6 +188,7 @@ async fn start(
     // Last: who finds it healthy finds everything there.
     let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     hermes_gateway::cron::start(&gateway);
+    gateway.keep_house();
     let platforms = gateway.platforms();
     gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
     Ok(Running { gateway, api, webhooks, channels, wired, logs, state, beside, cancel })
