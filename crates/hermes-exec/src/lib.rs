@@ -4,6 +4,7 @@
 //! reaped; a bound child dies with us. What is dangerous is decided elsewhere (`hermes-guard`), what the model reads is
 //! put together elsewhere (`hermes-tools`).
 
+mod again;
 mod background;
 mod blocked;
 mod capture;
@@ -34,6 +35,7 @@ mod survivor;
 mod variables;
 mod worker;
 
+pub use again::become_again;
 pub use background::{Background, InputError, Screen};
 pub use capture::Bounds;
 pub use clip::Clipped;

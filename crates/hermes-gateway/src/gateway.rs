@@ -42,6 +42,8 @@ pub struct Inner {
     pub(crate) turns: Tasks,
     /// What comes in is kept for the next process.
     draining: AtomicBool,
+    /// There has been more than one conversation.
+    pub(crate) introduced: AtomicBool,
 }
 
 impl std::ops::Deref for Gateway {
@@ -73,6 +75,7 @@ impl Gateway {
                 tasks: Tasks::new(cancel),
                 turns: Tasks::new(cancel),
                 draining: AtomicBool::new(false),
+                introduced: AtomicBool::new(false),
                 store,
                 clock,
                 calendar,

@@ -65,7 +65,9 @@ impl Gateway {
             return;
         }
         let (gateway, envelope, entry) = (self.clone(), envelope.clone(), entry.clone());
-        drop(self.tasks.spawn("noting what was learnt", async move { gateway.flush(&envelope, &entry).await }));
+        drop(
+            self.tasks.spawn("noting what was learnt", async move { gateway.flush(&envelope, &entry).await }),
+        );
     }
 
     async fn flush(&self, envelope: &Envelope, entry: &Entry) {
@@ -100,7 +102,11 @@ fn envelope_of(entry: &Entry) -> Option<Envelope> {
         platform: origin.platform.clone(),
         platform_key: String::new(),
         place: origin.place(),
-        sender: Sender { user_id: origin.user_id.clone(), user_name: origin.user_name.clone(), ..Sender::default() },
+        sender: Sender {
+            user_id: origin.user_id.clone(),
+            user_name: origin.user_name.clone(),
+            ..Sender::default()
+        },
         parts: vec![Piece::Text { text: String::new() }],
         message_id: None,
         reply_to: None,
@@ -114,7 +120,8 @@ fn envelope_of(entry: &Entry) -> Option<Envelope> {
 fn remove_older(folder: &Path, oldest: Timestamp) {
     let Ok(files) = std::fs::read_dir(folder) else { return };
     for file in files.flatten() {
-        let changed = file.metadata().ok().filter(std::fs::Metadata::is_file).and_then(|found| found.modified().ok());
+        let changed =
+            file.metadata().ok().filter(std::fs::Metadata::is_file).and_then(|found| found.modified().ok());
         let since = changed.and_then(|changed| changed.duration_since(std::time::UNIX_EPOCH).ok());
         if since.is_some_and(|since| Timestamp(since.as_secs_f64()) < oldest)
             && let Err(error) = std::fs::remove_file(file.path())

@@ -83,7 +83,8 @@ pub(crate) fn add_tools_files(reply: &mut Option<String>, messages: &[Message]) 
     let (before, turn) = messages.split_at(begin);
     let known = |found: &str| before.iter().any(|message| message.content.text().contains(found));
     let own = |message: &&Message| {
-        message.role == Role::Tool && !message.tool_name.as_deref().is_some_and(|name| FOREIGN.contains(&name))
+        message.role == Role::Tool
+            && !message.tool_name.as_deref().is_some_and(|name| FOREIGN.contains(&name))
     };
     let mut tags: Vec<String> = Vec::new();
     let mut as_voice = false;

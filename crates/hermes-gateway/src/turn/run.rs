@@ -1,5 +1,6 @@
 //! One turn of a chat: whose conversation, which words, the run, and what is said in the end.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnResult};
@@ -137,7 +138,12 @@ impl Gateway {
     /// As long as there is one conversation and no other, it is said how to begin it: the same words in each of its turns,
     /// so that what providers keep stays good.
     async fn introduce(&self, agent: &mut Agent, own: &SessionId) -> Result<(), StoreError> {
-        if self.store.list_sessions(SessionFilter::default(), 2).await?.iter().all(|session| session.id == *own) {
+        if self.introduced.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let sessions = self.store.list_sessions(SessionFilter::default(), 2).await?;
+        self.introduced.store(sessions.len() > 1, Ordering::Relaxed);
+        if sessions.iter().all(|session| session.id == *own) {
             let own = agent.asking.ephemeral.take();
             let texts: Vec<String> = own.into_iter().chain([INTRODUCE.to_owned()]).collect();
             agent.asking.ephemeral = Some(texts.join("\n\n"));

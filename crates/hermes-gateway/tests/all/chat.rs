@@ -397,13 +397,16 @@ async fn messages_are_marked_as_seen_and_by_what_became_of_them() {
 #[tokio::test]
 async fn the_very_first_conversation_begins_with_an_introduction() {
     let bench = Bench::with(TestModel::echo()).await;
-    for (user, text, introduced) in [("ann", "one", true), ("ann", "two", true), ("bob", "three", false), ("ann", "four", false)] {
+    for (user, text, introduced) in
+        [("ann", "one", true), ("ann", "two", true), ("bob", "three", false), ("ann", "four", false)]
+    {
         bench.channel.write(user, text);
         bench.channel.until_said(user, &format!("you said: {text}")).await;
         bench.until_quiet().await;
         let asked = bench.model.asked.lock().unwrap();
         // The conversation is given a name beside; that is no turn.
-        let turn = asked.iter().rfind(|request| request.messages.last().unwrap().content.text() == text).unwrap();
+        let turn =
+            asked.iter().rfind(|request| request.messages.last().unwrap().content.text() == text).unwrap();
         assert_eq!(turn.system.contains("/help lists the commands"), introduced, "{user}: {text}");
     }
 }

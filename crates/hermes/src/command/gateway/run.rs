@@ -11,7 +11,7 @@ use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, Surface, user_home};
 use hermes_exec::release_memory;
 use hermes_gateway::process::{self, Claim, StateFile};
-use hermes_gateway::{Gateway, Live, Ports};
+use hermes_gateway::{Gateway, Live, Outlook, Ports};
 use hermes_model::provider::Choice;
 use hermes_serve::{App, Listening, ServerSettings, WebhookChannel, WebhookSettings, start_webhooks};
 use hermes_task::{SystemClock, Tasks};
@@ -19,6 +19,7 @@ use hermes_tools::Notice;
 use hermes_types::{Cancel, Clock};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::services::House;
@@ -54,11 +55,16 @@ pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Outp
         .enable_all()
         .build()
         .context("no runtime")?;
-    let code = runtime.block_on(serve(context, output));
+    let ended = runtime.block_on(serve(context, output));
     // Whatever still runs beside has been told to end and is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(claim);
-    code
+    match ended? {
+        // Well ended also when it was hopeless: whoever starts it again by itself would do so forever.
+        Ending::Stop | Ending::Hopeless => Ok(ExitCode::SUCCESS),
+        // The same process under the same number: whoever watches over it need not notice.
+        Ending::Restart => Err(hermes_exec::become_again().into()),
+    }
 }
 
 fn start_log(context: &Context, config: &Config, verbose: bool) {
@@ -117,10 +123,21 @@ struct Running {
     state: Arc<StateFile>,
     /// Work of the program beside the gateway.
     beside: Tasks,
+    /// Somebody asked for it in a chat.
+    restart: Arc<Notify>,
     cancel: Cancel,
 }
 
-async fn serve(context: &Context, output: &Output) -> Result<ExitCode> {
+/// How a gateway ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Stop,
+    Restart,
+    /// There is no way in that could ever work as things are.
+    Hopeless,
+}
+
+async fn serve(context: &Context, output: &Output) -> Result<Ending> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = Arc::new(StateFile::new(&context.home, clock.now()));
     let mut signals = Stopping::new()?;
@@ -134,12 +151,19 @@ async fn serve(context: &Context, output: &Output) -> Result<ExitCode> {
     state.set("running", None, clock.now());
     notify("READY=1\nSTATUS=Running");
     tracing::info!(platforms = ?running.gateway.platforms(), "the gateway is running");
-    running.until(&mut signals).await;
-    notify("STOPPING=1");
-    tracing::info!("the gateway is stopping");
+    let ending = running.until(&mut signals).await;
+    notify(if ending == Ending::Restart { "RELOADING=1" } else { "STOPPING=1" });
+    tracing::info!(?ending, "the gateway is stopping");
+    let reasons = running.reasons();
     running.stop().await;
-    state.set("stopped", Some("asked to stop".to_owned()), clock.now());
-    Ok(ExitCode::SUCCESS)
+    match ending {
+        Ending::Hopeless => {
+            output.error(&format!("no platform can be reached:\n{reasons}"));
+            state.set("startup_failed", Some(reasons), clock.now());
+        }
+        Ending::Stop | Ending::Restart => state.set("stopped", Some("asked to stop".to_owned()), clock.now()),
+    }
+    Ok(ending)
 }
 
 async fn start(
@@ -171,7 +195,8 @@ async fn start(
     let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
     let staff =
         Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
-    let services = Arc::new(House::new(live.clone(), store.clone(), clock.clone(), &wired));
+    let restart = Arc::new(Notify::new());
+    let services = Arc::new(House::new(live.clone(), store.clone(), clock.clone(), &wired, restart.clone()));
     let cancel = Cancel::new();
     let beside = Tasks::new(&cancel);
     let watchers = Arc::new(Hooks::start(context.home.path(), &settings.env, clock.clone(), &beside));
@@ -191,7 +216,7 @@ async fn start(
     gateway.keep_house();
     let platforms = gateway.platforms();
     gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
-    Ok(Running { gateway, api, webhooks, channels, wired, logs, state, beside, cancel })
+    Ok(Running { gateway, api, webhooks, channels, wired, logs, state, beside, restart, cancel })
 }
 
 /// Tells chats what the processes they started have to say.
@@ -264,7 +289,7 @@ fn folder(context: &Context) -> Result<PathBuf> {
 }
 
 impl Running {
-    async fn until(&mut self, signals: &mut Stopping) {
+    async fn until(&mut self, signals: &mut Stopping) -> Ending {
         let clock = self.gateway.clock.clone();
         let mut released = clock.monotonic();
         loop {
@@ -275,13 +300,14 @@ impl Running {
             let wait = if self.gateway.is_draining() { LOOK_EVERY } else { TIDY_EVERY };
             tokio::select! {
                 heard = signals.heard() => match heard {
-                    Heard::Stop => return,
+                    Heard::Stop => return Ending::Stop,
                     Heard::Drain => {
                         tracing::info!("the gateway takes no new turns");
                         self.gateway.drain();
                         self.state.set("draining", None, clock.now());
                     }
                 },
+                () = self.restart.notified() => return Ending::Restart,
                 () = clock.sleep(wait) => {
                     self.gateway.tidy().await;
                     self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE, clock.now()).await;
@@ -289,13 +315,32 @@ impl Running {
             }
             let running = self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running());
             if self.gateway.is_draining() && running == 0 {
-                return;
+                return Ending::Stop;
+            }
+            if self.is_hopeless() {
+                return Ending::Hopeless;
             }
         }
     }
 
+    /// Every platform there is was given up, and there is no other way in.
+    fn is_hopeless(&self) -> bool {
+        let outlooks = self.gateway.outlooks();
+        let given_up = outlooks.values().all(|outlook| matches!(outlook, Outlook::Hopeless(_)));
+        !outlooks.is_empty() && given_up && self.api.is_none() && self.webhooks.is_none()
+    }
+
+    /// Why platforms were given up, a line each.
+    fn reasons(&self) -> String {
+        let line = |(platform, outlook): (String, Outlook)| match outlook {
+            Outlook::Hopeless(reason) => Some(format!("  {platform}: {reason}")),
+            Outlook::Hopeful => None,
+        };
+        self.gateway.outlooks().into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
+    }
+
     async fn stop(self) {
-        let Self { gateway, api, webhooks, channels, wired, logs, state, beside, cancel } = self;
+        let Self { gateway, api, webhooks, channels, wired, logs, state, beside, restart: _, cancel } = self;
         if let Some(webhooks) = webhooks {
             webhooks.close(&*gateway.clock).await;
             state.platform("webhook", "disconnected", None, gateway.clock.now());

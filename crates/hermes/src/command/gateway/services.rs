@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::yaml::{Path as Key, Value};
-use hermes_config::{Management, set};
+use hermes_config::{Management, PROVIDERS, Surface, set, write};
 use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
 use hermes_gateway::{Live, Services};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
+use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
 use hermes_tools::{Approvals, Checkpoints, Yolo};
 use hermes_types::{BoxFuture, Cancel, Clock, Effort, TaskId};
+
+use tokio::sync::Notify;
 
 use crate::cli;
 use crate::command;
@@ -28,13 +31,21 @@ pub(crate) struct House {
     approvals: Arc<Approvals>,
     checkpoints: Option<Arc<Checkpoints>>,
     programs: Programs,
+    /// Somebody wants the gateway to begin again.
+    restart: Arc<Notify>,
 }
 
 impl House {
-    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>, wired: &Wired) -> Self {
+    pub(crate) fn new(
+        live: Live,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        wired: &Wired,
+        restart: Arc<Notify>,
+    ) -> Self {
         let approvals = wired.hands.approvals.clone();
         let programs = Programs::new(Variables::for_commands(live.now().env.iter(), &[], &[]), clock.clone());
-        Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone(), programs }
+        Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone(), programs, restart }
     }
 
     async fn run(&self, name: &str, rest: &str, from: &Waiting) -> Option<String> {
@@ -47,6 +58,12 @@ impl House {
             "insights" => self.insights(rest),
             "yolo" => self.yolo(rest, &from.conversation),
             "rollback" => self.rollback(rest),
+            "provider" => self.providers(),
+            "voice" => self.voice(rest, from),
+            "restart" => {
+                self.restart.notify_one();
+                "♻️ Restarting. What I am doing in chats goes on afterwards.".to_owned()
+            }
             _ => return None,
         })
     }
@@ -71,6 +88,58 @@ impl House {
             Ok(Ok(lines)) => lines.join("\n"),
             Ok(Err(error)) => format!("⚠️ {error:#}"),
             Err(_) => "⚠️ The choice ended without an answer.".to_owned(),
+        }
+    }
+
+    /// Which providers could be used as things are.
+    fn providers(&self) -> String {
+        let settings = self.live.now();
+        let facts = Facts::read(self.live.home(), settings.config.clone(), settings.env.clone());
+        let of = |choice: &Choice| match resolve(&facts, choice, Surface::Gateway) {
+            Ok(Resolved::Target(target)) => Some(target),
+            _ => None,
+        };
+        let current = of(&Choice::default()).map(|target| target.provider().to_owned());
+        let mut lines = vec![format!("🔌 **Provider:** {}", current.as_deref().unwrap_or("offline"))];
+        for name in PROVIDERS {
+            let choice = Choice { provider: Some((*name).to_owned()), ..Choice::default() };
+            let signed_in = *name != "bedrock"
+                || settings.env.is_set("AWS_ACCESS_KEY_ID")
+                || settings.env.is_set("AWS_PROFILE");
+            let usable = current.as_deref() == Some(*name)
+                || (signed_in && of(&choice).is_some_and(|target| target.key_origin.is_some()));
+            lines.push(format!("{} {name}", if usable { "✅" } else { "❌" }));
+        }
+        lines.push("\n`/model PROVIDER:MODEL` changes it.".to_owned());
+        lines.join("\n")
+    }
+
+    /// Whether answers are spoken in this chat; kept where existing installations look for it.
+    fn voice(&self, rest: &str, from: &Waiting) -> String {
+        let file = self.live.home().join("gateway_voice_mode.json");
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let mut modes: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&text).unwrap_or_default();
+        let chat = from.envelope.place.chat_id.as_str();
+        let own = format!("{}:{chat}", from.envelope.platform);
+        let known = [own.as_str(), chat].into_iter().find_map(|key| modes.get(key)?.as_str());
+        let mode = match rest {
+            "status" => return format!("🔊 Voice: {}", known.unwrap_or("off")),
+            "" if known.is_some_and(|mode| mode != "off") => "off",
+            "" | "on" => "voice_only",
+            "tts" => "all",
+            "off" => "off",
+            other => return format!("`{other}` is none of on, off, tts, status."),
+        };
+        modes.remove(&own);
+        modes.insert(chat.to_owned(), mode.into());
+        match write::replace(&file, serde_json::Value::Object(modes).to_string().as_bytes()) {
+            Ok(()) => match mode {
+                "off" => "🔇 Answers here are text only.".to_owned(),
+                "all" => "🔊 Every answer here is spoken, too, once a voice is set up.".to_owned(),
+                _ => "🔊 Voice messages here are answered with speech, once a voice is set up.".to_owned(),
+            },
+            Err(error) => format!("⚠️ {error}"),
         }
     }
 
