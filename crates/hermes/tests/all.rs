@@ -16,6 +16,7 @@ mod all {
     mod embedding;
     mod existing_home;
     mod gateway;
+    mod life;
     mod scenario;
     mod service;
     mod sessions;

@@ -4,16 +4,15 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use hermes_store::Store;
 use hermes_testkit::{ModelServer, Script, TempHome};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::support::until;
+
 const KEY: &str = "0123456789abcdef0123456789abcdef";
-const LONG: Duration = Duration::from_mins(1);
-const LOOK: Duration = Duration::from_millis(5);
 
 const SCRIPT: &str =
     "replies: [{when: {user_contains: say hello}, repeat: forever, text: Hello wörld 日本}]\n";
@@ -128,15 +127,6 @@ impl Drop for Running<'_> {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn until(what: &str, mut look: impl FnMut() -> bool) {
-    let mut left = LONG.as_millis() / LOOK.as_millis();
-    while !look() {
-        assert!(left > 0, "in vain: {what}");
-        left -= 1;
-        std::thread::sleep(LOOK);
-    }
 }
 
 #[test]

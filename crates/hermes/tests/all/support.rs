@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use assert_cmd::Command;
 use hermes_testkit::TempHome;
@@ -37,4 +38,25 @@ pub(crate) fn run_in(folder: &Path, home: &Path, arguments: &[&str]) -> String {
         }
     }
     seen
+}
+
+const LONG: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Looks until it is so; a minute at most.
+#[track_caller]
+pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
+    until_found(|| what.to_owned(), || look().then_some(()));
+}
+
+/// Looks until something is found; in vain, it says what was looked for, as things stand then.
+#[track_caller]
+pub(crate) fn until_found<T>(what: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..LONG.as_millis() / LOOK.as_millis() {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(LOOK);
+    }
+    panic!("in vain: {}", what())
 }

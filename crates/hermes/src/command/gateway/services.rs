@@ -11,7 +11,7 @@ use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
 use hermes_tools::{Approvals, Checkpoints, Yolo};
-use hermes_types::{BoxFuture, Cancel, Clock, Effort, TaskId};
+use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
 
 use tokio::sync::Notify;
 
@@ -265,7 +265,26 @@ impl House {
     }
 }
 
+/// Documents up to this size are read to the model at once.
+const LONGEST_READ: u64 = 100 * 1024;
+
+/// What a short text file says.
+fn read_out(file: &Attachment) -> Option<String> {
+    let path = std::path::Path::new(&file.path);
+    let plain = path.extension().is_some_and(|extension| extension == "txt" || extension == "md");
+    let short = std::fs::metadata(path).is_ok_and(|found| found.len() <= LONGEST_READ);
+    let text = (plain && short).then(|| std::fs::read(path).ok()).flatten()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 impl Services for House {
+    fn perceive<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(match file.kind {
+            AttachmentKind::Document => read_out(file),
+            _ => None,
+        }))
+    }
+
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move { self.run_program(&["sh", "-c", command]).await })
     }

@@ -1,0 +1,225 @@
+//! The whole life of a chat on each platform, through the built program and an emulated platform.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use hermes_testkit::slack::{self, Slack};
+use hermes_testkit::{ModelServer, Script, TempHome};
+use serde_json::{Value, json};
+
+use super::support::{until, until_found};
+
+/// A platform with one person and their direct chat with the bot.
+trait Stage {
+    fn platform(&self) -> &'static str;
+    /// `platforms.<platform>.extra`.
+    fn extra(&self) -> Value;
+    fn env(&self) -> String;
+    fn says(&self, text: &str);
+    fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]);
+    /// Presses a button of the newest message that has it.
+    fn presses(&self, label: &str);
+    /// What the bot's messages say, oldest first, as people see them.
+    fn said(&self) -> Vec<String>;
+    /// Files the bot sent.
+    fn files(&self) -> Vec<(String, Vec<u8>)>;
+    /// The longest text of one message.
+    fn limit(&self) -> usize;
+
+    fn until_said(&self, part: &str) -> String {
+        let short = |text: String| text.chars().take(200).collect::<String>();
+        let all = || self.said().into_iter().map(short).collect::<Vec<_>>();
+        let what = || format!("{part} on {}; there is {:#?}", self.platform(), all());
+        until_found(what, || self.said().into_iter().rfind(|text| text.contains(part)))
+    }
+}
+
+struct OnSlack(Slack);
+
+impl Stage for OnSlack {
+    fn platform(&self) -> &'static str {
+        "slack"
+    }
+
+    fn extra(&self) -> Value {
+        json!({"base_url": self.0.base_url()})
+    }
+
+    fn env(&self) -> String {
+        format!("SLACK_BOT_TOKEN={}\nSLACK_APP_TOKEN={}\n", slack::BOT_TOKEN, slack::APP_TOKEN)
+    }
+
+    fn says(&self, text: &str) {
+        // Slack itself takes words that begin with a slash for commands of its own.
+        self.0.says("U1", "D1", &text.replacen('/', "!", usize::from(text.starts_with('/'))));
+    }
+
+    fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]) {
+        self.0.shares("U1", "D1", text, (name, mime, bytes));
+    }
+
+    fn presses(&self, label: &str) {
+        let messages = self.0.said("D1");
+        let message = messages.iter().rfind(|message| message.buttons().iter().any(|button| button == label));
+        self.0.presses("U1", "D1", message.unwrap(), label);
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.0.said("D1").into_iter().map(|message| message.text).collect()
+    }
+
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        self.0.said("D1").into_iter().flat_map(|message| message.files).collect()
+    }
+
+    fn limit(&self) -> usize {
+        39_000
+    }
+}
+
+/// The program with a home of its own, on that stage.
+struct House {
+    home: TempHome,
+    server: ModelServer,
+}
+
+struct Gateway(Child);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl House {
+    fn new(stage: &dyn Stage) -> Self {
+        let server = ModelServer::start_blocking(script(stage.limit())).unwrap();
+        let config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
+            "platforms": {stage.platform(): {"extra": stage.extra()}},
+            "terminal": {"sandbox": "off"},
+        });
+        let env = format!("{}GATEWAY_HOME=1\n", stage.env());
+        let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+        std::fs::create_dir_all(home.join("user/danger")).unwrap();
+        std::fs::write(home.join("user/report.csv"), "a,b\n1,2\n").unwrap();
+        Self { home, server }
+    }
+
+    fn user(&self) -> PathBuf {
+        self.home.join("user")
+    }
+
+    fn hermes(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+        command
+            .args(arguments)
+            .current_dir(self.user())
+            .env_clear()
+            .env("HERMES_HOME", self.home.path())
+            .env("HOME", self.user())
+            .env("PATH", "/usr/bin:/bin")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn start(&self) -> Gateway {
+        let log = std::fs::File::create(self.home.join("gateway.out")).unwrap();
+        let child = self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Gateway(child)
+    }
+}
+
+/// What the model says to what.
+fn script(limit: usize) -> Script {
+    let long: String = (0..).map(|line| format!("line {line} of a **long** answer\n")).take(limit / 12).collect();
+    let replies = json!([
+        {"when": {"user_contains": "use a tool"},
+         "tool": {"name": "terminal", "id": "call_tool", "arguments": {"command": "echo tool-ran"}}},
+        {"when": {"user_contains": "a long answer"}, "repeat": "forever", "text": format!("```text\nfirst\n```\n{long}the end")},
+        {"when": {"user_contains": "the word is plum"}, "repeat": "forever", "text": "I read about the plum"},
+        {"when": {"user_contains": "the report"}, "repeat": "forever", "text": "Here it is. MEDIA:~/report.csv"},
+        {"when": {"user_contains": "hang about"}, "repeat": "forever", "events": ["headers", "stall"]},
+        {"when": {"user_contains": "be quick"}, "repeat": "forever", "text": "quick as can be"},
+        {"when": {"user_contains": "remove the folder"},
+         "tool": {"name": "terminal", "id": "call_danger", "arguments": {"command": "rm -rf danger"}}},
+        {"when": {"user_contains": "remove the folder", "tool_result": "call_danger"}, "text": "the folder is gone"},
+        {"when": {"user_contains": "use a tool", "tool_result": "call_tool"}, "text": "the tool is done"},
+        {"when": {"user_contains": "think slowly"}, "repeat": "forever", "events": [{"wait": "slow"}, {"text": "slow and steady"}]},
+    ]);
+    let script = json!({"default": "echo", "replies": replies});
+    Script::from_yaml("life", &script.to_string()).unwrap()
+}
+
+/// Stranger, pairing, tools, long answers, files, interrupt, approval, reset, restart.
+fn live(stage: &dyn Stage) {
+    let house = House::new(stage);
+    let gateway = house.start();
+
+    stage.says("hello");
+    let told = stage.until_said("pairing code");
+    let words = format!("hermes pairing approve {} ", stage.platform());
+    let code: String = told.split(&words).nth(1).unwrap().chars().take_while(char::is_ascii_alphanumeric).collect();
+    assert_eq!(house.server.request_count(), 0, "a stranger reaches no model");
+    assert!(house.hermes(&["pairing", "approve", stage.platform(), &code]).output().unwrap().status.success());
+
+    stage.says("please use a tool");
+    stage.until_said("the tool is done");
+    stage.until_said("terminal");
+
+    stage.says("give me a long answer");
+    stage.until_said("the end");
+    let parts: Vec<String> = stage.said().into_iter().filter(|text| text.contains("of a ")).collect();
+    assert!(parts.len() > 1, "{} parts", parts.len());
+    let whole = parts.join("\n");
+    for line in 0..stage.limit() / 12 {
+        assert!(whole.contains(&format!("line {line} of")), "line {line} is lost");
+    }
+
+    stage.sends("what does it say?", "note.txt", "text/plain", b"the word is plum");
+    stage.until_said("I read about the plum");
+    stage.says("send the report");
+    stage.until_said("Here it is.");
+    until("the file is there", || stage.files().iter().any(|(name, bytes)| name == "report.csv" && bytes == b"a,b\n1,2\n"));
+
+    stage.says("hang about");
+    until("it hangs", || house.server.requests().iter().any(|request| request.last_user_text().is_some_and(|text| text.contains("hang about"))));
+    stage.says("be quick");
+    stage.until_said("quick as can be");
+
+    stage.says("remove the folder");
+    stage.until_said("requires approval");
+    assert!(house.user().join("danger").exists());
+    stage.presses("Allow once");
+    stage.until_said("the folder is gone");
+    assert!(!house.user().join("danger").exists());
+
+    stage.says("/new");
+    stage.until_said("Session reset");
+
+    stage.says("think slowly");
+    house.server.wait_until_at_blocking("slow", 1);
+    drop(gateway);
+    let again = house.start();
+    house.server.wait_until_at_blocking("slow", 1);
+    house.server.open("slow");
+    stage.until_said("slow and steady");
+    stage.says("and now?");
+    stage.until_said("and now?");
+    let asked = house.server.requests();
+    let last = asked.iter().rfind(|request| request.last_user_text().is_some_and(|text| text == "and now?")).unwrap();
+    assert!(last.json().to_string().contains("slow and steady"), "the conversation goes on");
+    let answers = stage.said().iter().filter(|text| text.contains("slow and steady")).count();
+    assert_eq!(answers, 1, "{:?}", stage.said());
+    drop(again);
+}
+
+#[test]
+fn slack() {
+    let slack = Slack::start().unwrap();
+    slack.person("U1", "Ann");
+    slack.direct("D1");
+    live(&OnSlack(slack));
+}
