@@ -17,4 +17,4 @@ mod telegram;
 
 pub use host::{Host, Incoming, MenuCommand, Surroundings};
 pub use options::Options;
-pub use platform::{PLATFORMS, Platform, Variable, VariableKind, platform};
+pub use platform::{Open, PLATFORMS, Platform, Variable, VariableKind, platform};

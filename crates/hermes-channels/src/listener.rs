@@ -82,7 +82,11 @@ async fn attend(stream: TcpStream, largest: usize, clock: &dyn Clock, door: &dyn
     }
 }
 
-async fn receive(request: Request<Incoming>, largest: usize, clock: &dyn Clock) -> Result<Delivered, StatusCode> {
+async fn receive(
+    request: Request<Incoming>,
+    largest: usize,
+    clock: &dyn Clock,
+) -> Result<Delivered, StatusCode> {
     let (head, body) = request.into_parts();
     let whole = tokio::select! {
         whole = Limited::new(body, largest).collect() => whole,

@@ -45,11 +45,11 @@ impl Form {
         let mut head =
             format!("--{}\r\nContent-Disposition: form-data; name=\"{}\"", self.boundary, plain(name));
         if let Some(file_name) = file_name {
-            head.push_str(&format!("; filename=\"{}\"", plain(file_name)));
+            head.extend(["; filename=\"", &plain(file_name), "\""]);
         }
         head.push_str("\r\n");
         if let Some(mime) = mime {
-            head.push_str(&format!("Content-Type: {}\r\n", plain(mime)));
+            head.extend(["Content-Type: ", &plain(mime), "\r\n"]);
         }
         head.push_str("\r\n");
         self.body.extend_from_slice(head.as_bytes());

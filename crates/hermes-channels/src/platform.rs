@@ -21,8 +21,11 @@ pub struct Platform {
     /// What must not be used by two gateways at once: a scope and a variable, as in `telegram-bot-token`.
     pub lock: Option<(&'static str, &'static str)>,
     /// Opens it, or says in words for the user what is wrong with the settings.
-    pub open: fn(&Options, Surroundings) -> Result<Arc<dyn Channel>, String>,
+    pub open: Open,
 }
+
+/// What opens a platform.
+pub type Open = fn(&Options, Surroundings) -> Result<Arc<dyn Channel>, String>;
 
 /// A setting that is asked for.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use hermes_testkit::discord::Discord;
 use hermes_testkit::slack::{self, Slack};
+use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{Load, ModelServer, RealClock, RecordedRequest, Script, percentile};
 
 /// Tools that the tests stand on, for use by hand.
@@ -61,11 +63,26 @@ enum Command {
         #[arg(long)]
         pid: Option<u32>,
     },
+    /// Be Discord with a server, a channel and one person; the page at the printed address chats as that person.
+    Discord {
+        /// The port on 127.0.0.1 to listen on; 0 takes a free one.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+    },
     /// Be a Slack workspace with two people, a channel C1 and direct chats D1 and D2; the page chats as one of them.
     Slack {
         /// The port on 127.0.0.1 to listen on; 0 takes a free one.
         #[arg(long, default_value_t = 0)]
         port: u16,
+    },
+    /// Be Telegram's Bot API for one bot; the page at the printed address chats with it.
+    Telegram {
+        /// The port on 127.0.0.1 to listen on; 0 takes a free one.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+        /// The token of the bot.
+        #[arg(long, default_value = "1:test")]
+        token: String,
     },
     /// Read a script and say whether it is well-formed.
     Check {
@@ -82,7 +99,9 @@ fn main() -> ExitCode {
             let load = Load { address, key, clients: 0, turns, conversations, stream };
             put_load(&load, &clients, pid)
         }
+        Command::Discord { port } => be_discord(port),
         Command::Slack { port } => be_slack(port),
+        Command::Telegram { port, token } => be_telegram(&token, port),
         Command::Check { scripts } => check(&scripts),
     };
     match result {
@@ -91,6 +110,26 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn be_discord(port: u16) -> Result<(), hermes_testkit::Error> {
+    let discord = Discord::builder().port(port).start()?;
+    let guild = discord.guild("Home");
+    discord.channel(guild, "general");
+    let person = discord.person("you", Some("You"));
+    discord.dm(person);
+    println!("{} (token {})", discord.base_url(), hermes_testkit::discord::TOKEN);
+    loop {
+        std::thread::park();
+    }
+}
+
+fn be_telegram(token: &str, port: u16) -> Result<(), hermes_testkit::Error> {
+    let telegram = Telegram::start_on(token, port)?;
+    println!("{}", telegram.base_url());
+    loop {
+        std::thread::park();
     }
 }
 

@@ -73,7 +73,8 @@ impl Discord {
         };
         let rules = &self.settings.rules;
         let elsewhere = |room: &Room| {
-            gate::is_listed(&rules.ignored, room) || !rules.allowed.is_empty() && !gate::is_listed(&rules.allowed, room)
+            gate::is_listed(&rules.ignored, room)
+                || !rules.allowed.is_empty() && !gate::is_listed(&rules.allowed, room)
         };
         if room.as_ref().is_some_and(elsewhere) {
             self.respond(&interaction, &sign, Some("I don't answer in this channel.")).await;
@@ -110,9 +111,11 @@ impl Discord {
         sign: &Sign<'_>,
     ) -> Vec<Trace> {
         let option = |name: &str| interaction.data.options.iter().find(|option| option.name == name);
-        let text = |name: &str| option(name).and_then(|option| option.value.as_str()).unwrap_or_default().trim();
+        let text =
+            |name: &str| option(name).and_then(|option| option.value.as_str()).unwrap_or_default().trim();
         let (name, message) = (thread_name(text("name")), text("message").to_owned());
-        let minutes = option("auto_archive_duration").and_then(|option| option.value.as_u64()).unwrap_or(1440);
+        let minutes =
+            option("auto_archive_duration").and_then(|option| option.value.as_u64()).unwrap_or(1440);
         let Some(room) = room else {
             self.respond(interaction, sign, Some("Threads exist only in servers.")).await;
             return Vec::new();
@@ -165,7 +168,8 @@ impl Discord {
         if interaction.kind != USED || !sign.clone().await {
             return;
         }
-        let path = format!("/webhooks/{}/{}/messages/@original", interaction.application_id, interaction.token);
+        let path =
+            format!("/webhooks/{}/{}/messages/@original", interaction.application_id, interaction.token);
         let done = match word {
             Some(word) => self.rest.call(Method::PATCH, &path, Body::Json(json!({"content": word}))).await,
             None => self.rest.call(Method::DELETE, &path, Body::Nothing).await,
@@ -183,7 +187,9 @@ fn person(interaction: &Interaction) -> Option<&User> {
 
 fn may_open_threads(interaction: &Interaction) -> bool {
     let permissions = interaction.member.as_ref().and_then(|member| member.permissions.as_ref());
-    permissions.and_then(|number| number.parse::<u64>().ok()).is_some_and(|number| number & OPENS_THREADS != 0)
+    permissions
+        .and_then(|number| number.parse::<u64>().ok())
+        .is_some_and(|number| number & OPENS_THREADS != 0)
 }
 
 fn envelope(interaction: &Interaction, person: &User, place: hermes_types::Place, text: String) -> Envelope {
@@ -225,7 +231,9 @@ fn menu(commands: &[MenuCommand]) -> Value {
         let known = entries.iter().any(|entry| entry["name"] == name.as_str());
         if is_name(&name) && !known && name != "thread" && entries.len() + 1 < MOST_COMMANDS {
             let description = described(&command.description, &name);
-            entries.push(json!({"name": name, "description": description, "type": 1, "options": options(command)}));
+            entries.push(
+                json!({"name": name, "description": description, "type": 1, "options": options(command)}),
+            );
         }
     }
     entries.push(thread_entry());
@@ -319,11 +327,13 @@ mod tests {
     fn buttons_say_what_was_to_be_chosen() {
         let choice = |label: &str, says: &str| Choice { label: label.into(), says: says.into() };
         let long = "x".repeat(300);
-        let choices: Vec<Choice> = ["/approve", "/deny", "same", "same", "", &long].map(|says| choice(says, says)).into();
+        let choices: Vec<Choice> =
+            ["/approve", "/deny", "same", "same", "", &long].map(|says| choice(says, says)).into();
         let rows = buttons(&choices);
         assert_eq!(rows.len(), 2);
         let all: Vec<&Value> = rows.iter().flat_map(|row| row["components"].as_array().unwrap()).collect();
-        let said: Vec<Option<String>> = all.iter().map(|b| said_by(b["custom_id"].as_str().unwrap())).collect();
+        let said: Vec<Option<String>> =
+            all.iter().map(|b| said_by(b["custom_id"].as_str().unwrap())).collect();
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(said[..5], [some("/approve"), some("/deny"), some("same"), some("same"), None]);
         assert!(said[5].as_ref().unwrap().starts_with("6. xxx"), "{:?}", said[5]);
@@ -339,8 +349,10 @@ mod tests {
             description: "d".repeat(200),
             arguments: arguments.into(),
         };
-        let menu = menu(&[command("new", ""), command("new", ""), command("Ünfit", ""), command("model", "[name]")]);
-        let names: Vec<&str> = menu.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        let menu =
+            menu(&[command("new", ""), command("new", ""), command("Ünfit", ""), command("model", "[name]")]);
+        let names: Vec<&str> =
+            menu.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["new", "model", "thread"]);
         assert_eq!(menu[0]["description"].as_str().unwrap().len(), 100);
         assert_eq!(menu[1]["options"][0]["name"], "name");

@@ -82,7 +82,9 @@ impl Directory {
             return Ok(room);
         }
         let found = rest.get(&format!("/channels/{id}")).await?;
-        let room = Room::deserialize(&found).unwrap_or_else(|_| Room { id: id.to_owned(), ..Room::default() });
+        let unreadable =
+            |_| Failure::Later { after: None, reason: "Discord's answer is no channel".to_owned() };
+        let room = Room::deserialize(&found).map_err(unreadable)?;
         self.add(room.clone());
         Ok(room)
     }

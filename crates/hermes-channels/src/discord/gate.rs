@@ -61,24 +61,151 @@ mod tests {
     fn in_servers() {
         let cases = [
             Case { meant: false, what: "nobody is named", change: |_, _| {}, known_thread: false },
-            Case { meant: true, what: "the bot is named", change: |m, _| m.mentions.push(user("bot")), known_thread: false },
+            Case {
+                meant: true,
+                what: "the bot is named",
+                change: |m, _| m.mentions.push(user("bot")),
+                known_thread: false,
+            },
             Case { meant: true, what: "a known thread", change: |_, _| {}, known_thread: true },
-            Case { meant: false, what: "a known thread with a need to be named", change: |_, r| r.thread_require_mention = true, known_thread: true },
-            Case { meant: true, what: "no need to be named", change: |_, r| r.require_mention = false, known_thread: false },
-            Case { meant: true, what: "a free parent", change: |_, r| r.free.push("parent".into()), known_thread: false },
-            Case { meant: false, what: "somebody else is named", change: |m, r| { m.mentions.push(user("x")); r.require_mention = false; }, known_thread: true },
-            Case { meant: true, what: "somebody else is named, and that is fine", change: |m, r| { m.mentions.push(user("x")); r.ignore_no_mention = false; }, known_thread: true },
-            Case { meant: true, what: "both are named", change: |m, _| { m.mentions.push(user("x")); m.mentions.push(user("bot")); }, known_thread: false },
-            Case { meant: false, what: "ignored", change: |m, r| { m.mentions.push(user("bot")); r.ignored.push("room".into()); }, known_thread: false },
-            Case { meant: false, what: "not allowed", change: |m, r| { m.mentions.push(user("bot")); r.allowed.push("other".into()); }, known_thread: false },
-            Case { meant: true, what: "the parent is allowed", change: |m, r| { m.mentions.push(user("bot")); r.allowed.push("parent".into()); }, known_thread: false },
-            Case { meant: false, what: "its own", change: |m, r| { m.author.id = "bot".into(); r.require_mention = false; }, known_thread: false },
-            Case { meant: false, what: "a bot", change: |m, _| { m.author.bot = true; m.mentions.push(user("bot")); }, known_thread: false },
-            Case { meant: true, what: "a bot that may name it", change: |m, r| { m.author.bot = true; m.mentions.push(user("bot")); r.bots = Bots::Mentions; }, known_thread: false },
-            Case { meant: false, what: "a bot that does not name it", change: |m, r| { m.author.bot = true; r.require_mention = false; r.bots = Bots::Mentions; }, known_thread: false },
-            Case { meant: true, what: "any bot", change: |m, r| { m.author.bot = true; r.require_mention = false; r.bots = Bots::Everything; }, known_thread: false },
-            Case { meant: false, what: "somebody joined", change: |m, r| { m.kind = 7; r.require_mention = false; }, known_thread: false },
-            Case { meant: true, what: "a reply", change: |m, r| { m.kind = 19; r.require_mention = false; }, known_thread: false },
+            Case {
+                meant: false,
+                what: "a known thread with a need to be named",
+                change: |_, r| r.thread_require_mention = true,
+                known_thread: true,
+            },
+            Case {
+                meant: true,
+                what: "no need to be named",
+                change: |_, r| r.require_mention = false,
+                known_thread: false,
+            },
+            Case {
+                meant: true,
+                what: "a free parent",
+                change: |_, r| r.free.push("parent".into()),
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "somebody else is named",
+                change: |m, r| {
+                    m.mentions.push(user("x"));
+                    r.require_mention = false;
+                },
+                known_thread: true,
+            },
+            Case {
+                meant: true,
+                what: "somebody else is named, and that is fine",
+                change: |m, r| {
+                    m.mentions.push(user("x"));
+                    r.ignore_no_mention = false;
+                },
+                known_thread: true,
+            },
+            Case {
+                meant: true,
+                what: "both are named",
+                change: |m, _| {
+                    m.mentions.push(user("x"));
+                    m.mentions.push(user("bot"));
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "ignored",
+                change: |m, r| {
+                    m.mentions.push(user("bot"));
+                    r.ignored.push("room".into());
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "not allowed",
+                change: |m, r| {
+                    m.mentions.push(user("bot"));
+                    r.allowed.push("other".into());
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: true,
+                what: "the parent is allowed",
+                change: |m, r| {
+                    m.mentions.push(user("bot"));
+                    r.allowed.push("parent".into());
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "its own",
+                change: |m, r| {
+                    m.author.id = "bot".into();
+                    r.require_mention = false;
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "a bot",
+                change: |m, _| {
+                    m.author.bot = true;
+                    m.mentions.push(user("bot"));
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: true,
+                what: "a bot that may name it",
+                change: |m, r| {
+                    m.author.bot = true;
+                    m.mentions.push(user("bot"));
+                    r.bots = Bots::Mentions;
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "a bot that does not name it",
+                change: |m, r| {
+                    m.author.bot = true;
+                    r.require_mention = false;
+                    r.bots = Bots::Mentions;
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: true,
+                what: "any bot",
+                change: |m, r| {
+                    m.author.bot = true;
+                    r.require_mention = false;
+                    r.bots = Bots::Everything;
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: false,
+                what: "somebody joined",
+                change: |m, r| {
+                    m.kind = 7;
+                    r.require_mention = false;
+                },
+                known_thread: false,
+            },
+            Case {
+                meant: true,
+                what: "a reply",
+                change: |m, r| {
+                    m.kind = 19;
+                    r.require_mention = false;
+                },
+                known_thread: false,
+            },
         ];
         for case in cases {
             let mut message = Message { author: user("a"), ..Message::default() };

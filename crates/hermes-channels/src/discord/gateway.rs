@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use hermes_net::{Frame, HeaderMap, Socket, SocketLimits, Url};
-use hermes_types::{BoxFuture, Cancel, ChannelError, Connection, Deadline, Intake};
+use hermes_net::{Frame, Socket};
+use hermes_types::{BoxFuture, Cancel, ChannelError, Connection, Intake};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::connect::{End, Sequel, broken, closed, interval_of, lost, say};
 use super::inbound::Trace;
 use super::lanes::Lanes;
 use super::session::{Progress, Session, Ticket};
@@ -26,33 +27,12 @@ const INTENTS: u64 = 1 | 1 << 9 | 1 << 12 | 1 << 15;
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Heartbeats notice a dead connection long before this.
 const SILENCE: Duration = Duration::from_mins(10);
-const SENDING: Duration = Duration::from_secs(20);
 /// More than this is not kept in memory: Discord keeps it for a resume.
 const FULL: usize = 1000;
 /// How often progress is written down while there is more to do.
 const SAVE_AFTER: usize = 20;
 /// A connection that broke sooner is not followed by another at once.
 const STEADY: Duration = Duration::from_secs(5);
-
-/// Whether a session can be resumed after its connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sequel {
-    Resume,
-    Anew,
-}
-
-/// How a connection ended.
-#[derive(Debug)]
-enum End {
-    Cancelled,
-    /// Trying again helps nobody.
-    Fatal(ChannelError),
-    Broken { reason: String, sequel: Sequel, pause: Option<Duration> },
-}
-
-fn broken(reason: impl Into<String>, sequel: Sequel) -> End {
-    End::Broken { reason: reason.into(), sequel, pause: None }
-}
 
 /// What a frame asks for.
 enum Step {
@@ -79,7 +59,12 @@ pub(super) struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    pub(super) fn new(discord: &'a Discord, intake: &'a dyn Intake, cancel: &'a Cancel, bot: &'a Identity) -> Self {
+    pub(super) fn new(
+        discord: &'a Discord,
+        intake: &'a dyn Intake,
+        cancel: &'a Cancel,
+        bot: &'a Identity,
+    ) -> Self {
         let progress = Progress::read(discord.host.recall(FILE).as_ref());
         let (lanes, errands) = (Lanes::new(), FuturesUnordered::new());
         Self { discord, intake, cancel, bot, lanes, errands, progress, unsaved: 0 }
@@ -105,12 +90,16 @@ impl<'a> Life<'a> {
                 self.progress.lose_session();
             }
             let steady = was_up && clock.monotonic().saturating_sub(began) >= STEADY;
-            if steady {
+            // New sessions are counted by Discord, so those that do not last come ever more seldom.
+            if steady || was_up && sequel == Sequel::Resume {
                 pauses.reset();
             }
-            let pause = pause.unwrap_or_else(|| if steady { Duration::ZERO } else { pauses.next() });
+            let next = if steady { Duration::ZERO } else { pauses.next() };
+            let pause = pause.unwrap_or_default().max(next);
             let cancel = self.cancel;
-            let wait = async { tokio::select! { () = clock.sleep(pause) => {}, () = cancel.cancelled() => {} } };
+            let wait = async {
+                tokio::select! { () = clock.sleep(pause) => {}, () = cancel.cancelled() => {} }
+            };
             self.alongside(wait).await;
             self.make_room().await;
         }
@@ -178,9 +167,10 @@ impl<'a> Life<'a> {
                 () = &mut beat => {
                     beat = clock.sleep(interval);
                     self.save_if_changed();
-                    match std::mem::replace(&mut acknowledged, false) {
-                        true => Step::Heartbeat,
-                        false => Step::End(broken("Discord did not answer a heartbeat", Sequel::Resume)),
+                    if std::mem::replace(&mut acknowledged, false) {
+                        Step::Heartbeat
+                    } else {
+                        Step::End(broken("Discord did not answer a heartbeat", Sequel::Resume))
                     }
                 }
                 () = &mut ready_by, if !up => Step::End(broken("Discord was not ready in time", Sequel::Resume)),
@@ -236,7 +226,9 @@ impl<'a> Life<'a> {
             0 => self.take_event(payload),
             1 => Step::Heartbeat,
             7 => Step::End(broken("Discord asks to connect again", Sequel::Resume)),
-            9 if payload.d == Value::Bool(true) => Step::End(broken("Discord asks to resume", Sequel::Resume)),
+            9 if payload.d == Value::Bool(true) => {
+                Step::End(broken("Discord asks to resume", Sequel::Resume))
+            }
             9 => {
                 // Discord asks for a pause of one to five seconds.
                 let pause = Some(Duration::from_secs(1) + Duration::from_secs(4).mul_f64(fraction()));
@@ -292,7 +284,8 @@ impl<'a> Life<'a> {
             let work = async move { (ticket, discord.catch_up(intake, bot, channel, last).await) };
             self.lanes.push(lane, Box::pin(work));
         }
-        self.unsaved += 1;
+        // From here on a killed process can resume; before, its first messages would be lost with it.
+        self.save();
         Step::Up
     }
 
@@ -318,7 +311,9 @@ impl<'a> Life<'a> {
         for trace in traces {
             match trace {
                 Trace::Talked(channel, message) => self.progress.saw(&channel, message),
-                Trace::Passed(channel, message) if self.progress.knows(&channel) => self.progress.saw(&channel, message),
+                Trace::Passed(channel, message) if self.progress.knows(&channel) => {
+                    self.progress.saw(&channel, message);
+                }
                 Trace::Passed(..) => {}
                 Trace::Gone(channel) => self.progress.forget(&channel),
             }
@@ -338,72 +333,6 @@ impl<'a> Life<'a> {
     fn save(&mut self) {
         self.discord.host.remember(FILE, &self.progress.document());
         self.unsaved = 0;
-    }
-}
-
-impl Discord {
-    /// Opens the socket where the session is resumed, or where Discord says.
-    async fn open_socket(&self, session: Option<&Session>, cancel: &Cancel) -> Result<Socket, End> {
-        let address = match session {
-            Some(session) => session.url.clone(),
-            None => self.gateway_address().await?,
-        };
-        let mut url = Url::parse(&address).map_err(|_| broken("Discord's gateway has no address", Sequel::Anew))?;
-        url.set_query(Some("v=10&encoding=json"));
-        let forever = Deadline::after(&*self.rest.clock, Duration::MAX);
-        let opened = self.rest.client.connect(&url, HeaderMap::new(), SocketLimits::default(), forever, cancel).await;
-        opened.map_err(|error| lost(&error))
-    }
-
-    async fn gateway_address(&self) -> Result<String, End> {
-        let told = self.rest.get("/gateway/bot").await.map_err(|failure| match ChannelError::from(failure) {
-            ChannelError::Retry { after, reason } => End::Broken { reason, sequel: Sequel::Resume, pause: after },
-            error => End::Fatal(error),
-        })?;
-        let limit = told.get("session_start_limit").unwrap_or(&Value::Null);
-        if limit.get("remaining").and_then(Value::as_u64) == Some(0) {
-            let pause = limit.get("reset_after").and_then(Value::as_u64).map(Duration::from_millis);
-            let reason = "Discord takes no new session today; was the gateway restarted very often?".to_owned();
-            return Err(End::Broken { reason, sequel: Sequel::Resume, pause });
-        }
-        let address = told.get("url").and_then(Value::as_str).map(str::to_owned);
-        address.ok_or_else(|| broken("Discord does not say where its gateway is", Sequel::Resume))
-    }
-}
-
-async fn say(socket: &mut Socket, op: u64, data: &Value) -> Result<(), hermes_net::Error> {
-    socket.send(Frame::Text(json!({"op": op, "d": data}).to_string()), SENDING).await
-}
-
-fn interval_of(frame: Option<Frame>) -> Option<Duration> {
-    let Some(Frame::Text(text)) = frame else { return None };
-    let payload = serde_json::from_str::<Payload>(&text).ok().filter(|payload| payload.op == 10)?;
-    let interval = payload.d.get("heartbeat_interval")?.as_u64()?;
-    // A server that wants none or one every instant is not humoured.
-    Some(Duration::from_millis(interval.clamp(1000, 600_000)))
-}
-
-fn lost(error: &hermes_net::Error) -> End {
-    match error {
-        hermes_net::Error::Cancelled => End::Cancelled,
-        error => broken(error.to_string(), Sequel::Resume),
-    }
-}
-
-/// What a code at the end of a connection means.
-fn closed(code: u16) -> End {
-    let refused = |words: &str| End::Fatal(ChannelError::Refused(words.to_owned()));
-    match code {
-        4004 => End::Fatal(super::rest::Failure::Unauthorised.into()),
-        4010 | 4011 => refused("Discord wants this bot to be sharded, which Hermes does not do: it is in too many servers"),
-        4012 => refused("Discord no longer speaks version 10 of its API; update Hermes"),
-        4013 | 4014 => refused(
-            "Discord does not let this bot read messages. Open https://discord.com/developers/applications, choose the \
-             application, go to Bot, and turn on \"Message Content Intent\" under Privileged Gateway Intents",
-        ),
-        4003 | 4007 | 4009 => broken(format!("Discord ended the session (code {code})"), Sequel::Anew),
-        0 => broken("Discord closed the connection", Sequel::Resume),
-        code => broken(format!("Discord closed the connection (code {code})"), Sequel::Resume),
     }
 }
 

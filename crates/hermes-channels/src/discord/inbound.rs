@@ -2,34 +2,23 @@
 
 use std::time::Duration;
 
-use hermes_net::{Request, StatusCode};
-use hermes_types::{
-    AttachmentKind, Cancel, ChannelError, ChatKind, Deadline, Envelope, Intake, Piece, Place, Sender, Timestamp,
-};
+use hermes_types::{ChannelError, ChatKind, Envelope, Intake, Piece, Place, Sender, Timestamp};
 use serde_json::{Value, json};
 
 use super::gate::{self, Spot};
 use super::rest::Failure;
-use super::wire::{Attachment, Member, Message, Room, User};
+use super::wire::{Member, Message, Room, User};
 use super::{Discord, Identity, NAME};
-use crate::host::Incoming;
-use crate::media::{self, LARGEST_DOCUMENT, Verdict};
 use crate::pause::Pauses;
 
-/// A message that was recorded, not written.
-const VOICE: u64 = 8192;
-const NO_TEXT: &str = "(This message has no text content.)";
 const LONGEST_THREAD_NAME: usize = 80;
 const ARCHIVE_MINUTES: u64 = 1440;
 const THREAD_EXISTS: u64 = 160_004;
-const FETCH_PATIENCE: Duration = Duration::from_secs(30);
 /// How often something is asked for that a message can do without.
-const TRIES: usize = 3;
+pub(super) const TRIES: u32 = 3;
 /// Discord counts the milliseconds in its ids from here.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 const PAGE: usize = 100;
-/// The most that is caught up with in one channel.
-const MOST_PAGES: usize = 20;
 
 /// What dealing with something says about a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +33,12 @@ pub(super) enum Trace {
 
 impl Discord {
     /// Deals with a message: when this returns it is committed, or was not meant for the bot.
-    pub(super) async fn take_message(&self, intake: &dyn Intake, bot: &Identity, message: Message) -> Vec<Trace> {
+    pub(super) async fn take_message(
+        &self,
+        intake: &dyn Intake,
+        bot: &Identity,
+        message: Message,
+    ) -> Vec<Trace> {
         let Ok(number) = message.id.parse::<u64>() else { return Vec::new() };
         let channel = message.channel_id.clone();
         if self.recent.contains(&message.id) {
@@ -90,15 +84,20 @@ impl Discord {
         }
     }
 
-    /// Everything written in a channel after a message.
-    pub(super) async fn catch_up(&self, intake: &dyn Intake, bot: &Identity, channel: String, after: u64) -> Vec<Trace> {
+    /// Everything written in a channel after a message, page by page.
+    pub(super) async fn catch_up(
+        &self,
+        intake: &dyn Intake,
+        bot: &Identity,
+        channel: String,
+        after: u64,
+    ) -> Vec<Trace> {
         let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
         let mut traces = Vec::new();
-        let (mut last, mut pages) = (after, 0);
-        while pages < MOST_PAGES {
-            let path = format!("/channels/{channel}/messages?after={last}&limit={PAGE}");
-            let page = match self.rest.get(&path).await {
-                Ok(page) => page,
+        let mut last = after;
+        loop {
+            let (guild, page) = match self.page(&channel, last).await {
+                Ok(found) => found,
                 Err(Failure::Refused { .. }) => return vec![Trace::Gone(channel)],
                 Err(failure) => {
                     tracing::debug!(%failure, "a Discord channel cannot be caught up with yet");
@@ -106,26 +105,34 @@ impl Discord {
                     continue;
                 }
             };
-            pages += 1;
+            let full = page.as_array().is_some_and(|list| list.len() >= PAGE);
             let mut messages = read_page(page);
-            let complete = messages.len() < PAGE;
+            messages.retain(|(number, _)| *number > last);
             messages.sort_by_key(|(number, _)| *number);
-            for (number, mut message) in messages {
-                message.guild_id = self.guild_of(&channel).await;
+            let complete = !full || messages.is_empty();
+            for (number, message) in messages {
+                let message = Message { guild_id: guild.clone(), ..message };
                 traces.extend(self.take_message(intake, bot, message).await);
-                last = last.max(number);
+                last = number;
             }
+            // Of this channel the last message is enough.
+            traces.retain(
+                |trace| !matches!(trace, Trace::Talked(of, _) | Trace::Passed(of, _) if *of == channel),
+            );
             if complete {
-                break;
+                traces.push(Trace::Passed(channel, last));
+                return traces;
             }
         }
-        traces.push(Trace::Passed(channel, last));
-        traces
     }
 
-    /// Messages that are asked for do not say which server they are from.
-    async fn guild_of(&self, channel: &str) -> Option<String> {
-        self.directory.room(&self.rest, channel).await.ok().and_then(|room| room.guild_id)
+    /// Messages after another one, and the server they are from: asked for, they do not say it themselves, and without a
+    /// server a message counts as a direct one.
+    async fn page(&self, channel: &str, after: u64) -> Result<(Option<String>, Value), Failure> {
+        let room = self.directory.room(&self.rest, channel).await?;
+        let path = format!("/channels/{channel}/messages?after={after}&limit={PAGE}");
+        let guild = room.guild_id.clone().or_else(|| (!room.is_direct()).then(String::new));
+        Ok((guild, self.rest.get(&path).await?))
     }
 
     /// What is known about a channel of a server; little, when Discord will not tell.
@@ -137,11 +144,14 @@ impl Discord {
     }
 
     /// Asks a few times when it may work later.
-    async fn insist<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+    async fn insist<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Failure> {
         let mut pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(5));
         loop {
             match ask().await {
-                Err(Failure::Later { reason, .. }) if pauses.failures() + 1 < TRIES as u32 => {
+                Err(Failure::Later { reason, .. }) if pauses.failures() + 1 < TRIES => {
                     tracing::debug!(reason, "Discord is asked once more");
                     self.rest.clock.sleep(pauses.next()).await;
                 }
@@ -152,7 +162,10 @@ impl Discord {
 
     /// The thread a conversation gets. Asked twice for the same message, it is the same thread.
     async fn thread_for(&self, message: &Message, room: &Room, text: &str) -> Option<Room> {
-        if !self.settings.auto_thread || !room.takes_threads() || gate::is_listed(&self.settings.no_thread, room) {
+        if !self.settings.auto_thread
+            || !room.takes_threads()
+            || gate::is_listed(&self.settings.no_thread, room)
+        {
             return None;
         }
         let path = format!("/channels/{}/messages/{}/threads", room.id, message.id);
@@ -198,69 +211,6 @@ impl Discord {
             thread_id: room.is_thread().then(|| room.id.clone()),
             topic: topic.filter(|topic| !topic.trim().is_empty()),
             ..Place::new(if room.is_thread() { ChatKind::Thread } else { ChatKind::Group }, room.id.as_str())
-        }
-    }
-
-    /// The text with notes about what could not be fetched, then the files.
-    async fn parts(&self, message: &Message, text: String) -> Vec<Piece> {
-        let mut texts = vec![text];
-        let mut files = Vec::new();
-        let forwarded = message.message_snapshots.iter().flat_map(|snapshot| &snapshot.message.attachments);
-        for attachment in message.attachments.iter().chain(forwarded) {
-            match self.fetch(attachment, message.flags & VOICE != 0).await {
-                Ok(file) => files.push(Piece::File(file)),
-                Err(note) => texts.push(note),
-            }
-        }
-        texts.retain(|text| !text.is_empty());
-        if texts.is_empty() && files.is_empty() {
-            texts.push(NO_TEXT.to_owned());
-        }
-        let mut parts = Vec::new();
-        if !texts.is_empty() {
-            parts.push(Piece::Text { text: texts.join("\n\n") });
-        }
-        parts.extend(files);
-        parts
-    }
-
-    /// The file, or a note that takes its place.
-    async fn fetch(&self, attachment: &Attachment, recorded: bool) -> Result<hermes_types::Attachment, String> {
-        let (kind, extension) = judge(attachment, recorded)?;
-        let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
-        let missing = |why: &str| {
-            let shown = name.unwrap_or("without a name");
-            format!("[The user sent a file ({shown}) that could not be fetched: {why}. It is at {}]", attachment.url)
-        };
-        let bytes = self.download(&attachment.url).await.map_err(|why| missing(&why))?;
-        let mime = attachment.content_type.as_deref();
-        let incoming = Incoming { kind, name, extension: &extension, mime, bytes: &bytes };
-        self.host.keep(incoming).await.map_err(|why| missing(&why))
-    }
-
-    async fn download(&self, url: &str) -> Result<bytes::Bytes, String> {
-        let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
-        let mut pauses = Pauses::new(Duration::from_millis(1500), Duration::from_secs(3));
-        loop {
-            let deadline = Deadline::after(&*self.rest.clock, FETCH_PATIENCE);
-            let request = Request::get(url).map_err(|error| error.to_string())?.follow(3).answer_within(FETCH_PATIENCE);
-            let problem = match self.rest.client.send(request, deadline, &Cancel::new()).await {
-                Ok(response) if response.status().is_success() => match response.bytes(cap).await {
-                    Ok(bytes) => return Ok(bytes),
-                    Err(error) => (error.is_transient(), error.to_string()),
-                },
-                Ok(response) => {
-                    let status = response.status();
-                    let later = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-                    (later, format!("status {}", status.as_u16()))
-                }
-                Err(error) => (error.is_transient(), error.to_string()),
-            };
-            let (later, why) = problem;
-            if !later || pauses.failures() + 1 >= TRIES as u32 {
-                return Err(why);
-            }
-            self.rest.clock.sleep(pauses.next()).await;
         }
     }
 }
@@ -317,7 +267,9 @@ fn text_of(message: &Message, bot: &str) -> String {
             texts.push(format!("[Forwarded message]\n{}", snapshot.message.content));
         }
     }
-    texts.extend(message.sticker_items.iter().map(|sticker| format!("[The user sent a sticker: {}]", sticker.name)));
+    texts.extend(
+        message.sticker_items.iter().map(|sticker| format!("[The user sent a sticker: {}]", sticker.name)),
+    );
     texts.retain(|text| !text.is_empty());
     texts.join("\n\n")
 }
@@ -348,27 +300,6 @@ fn chat_name(guild: Option<String>, parent: Option<&Room>, room: &Room) -> Optio
     (!parts.is_empty()).then(|| parts.join(" / "))
 }
 
-/// What kind of file it is and the extension it is kept under, or why it is not taken.
-fn judge(attachment: &Attachment, recorded: bool) -> Result<(AttachmentKind, String), String> {
-    let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
-    let mime = attachment.content_type.as_deref().unwrap_or_default();
-    let (kind, usual) = match mime.split('/').next() {
-        Some("image") => (AttachmentKind::Image, ".jpg"),
-        Some("audio") if recorded => (AttachmentKind::Voice, ".ogg"),
-        Some("audio") => (AttachmentKind::Audio, ".mp3"),
-        _ => match media::judge_document(name, attachment.content_type.as_deref(), attachment.size) {
-            Verdict::Take(kind, extension) => return Ok((kind, extension)),
-            Verdict::Explain(note) => return Err(format!("{note} It is at {}", attachment.url)),
-        },
-    };
-    if attachment.size.is_some_and(|size| size > LARGEST_DOCUMENT) {
-        let shown = name.unwrap_or("without a name");
-        return Err(format!("[The user sent a file ({shown}) of more than 20 MB. It is at {}]", attachment.url));
-    }
-    let extension = media::extension_for(mime).or_else(|| name.and_then(media::extension_of));
-    Ok((kind, extension.unwrap_or_else(|| usual.to_owned())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,7 +311,11 @@ mod tests {
     #[test]
     fn texts_as_the_bot_reads_them() {
         let mentions = vec![user("1", "hermes"), user("2", "bob")];
-        let message = |content: &str| Message { content: content.into(), mentions: mentions.clone(), ..Message::default() };
+        let message = |content: &str| Message {
+            content: content.into(),
+            mentions: mentions.clone(),
+            ..Message::default()
+        };
         for (written, read) in [
             ("<@1> hello", "hello"),
             ("hello <@!1>", "hello"),
@@ -408,7 +343,7 @@ mod tests {
     #[test]
     fn ids_tell_the_time() {
         // The example of Discord's documentation.
-        assert_eq!(written_at("175928847299117063").unwrap().seconds(), 1_462_015_105.796);
+        assert_eq!(written_at("175928847299117063"), Some(Timestamp(1_462_015_105.796)));
         assert_eq!(written_at("x"), None);
         assert!(written_at(&u64::MAX.to_string()).is_some());
     }

@@ -21,13 +21,12 @@ impl<'a, T: Send + 'a> Lanes<'a, T> {
 
     pub(super) fn push(&mut self, lane: String, work: BoxFuture<'a, T>) {
         self.count += 1;
-        match self.waiting.get_mut(&lane) {
-            Some(queue) => queue.push_back(work),
-            None => {
-                self.waiting.insert(lane.clone(), VecDeque::new());
-                self.begin(lane, work);
-            }
+        if let Some(queue) = self.waiting.get_mut(&lane) {
+            queue.push_back(work);
+            return;
         }
+        self.waiting.insert(lane.clone(), VecDeque::new());
+        self.begin(lane, work);
     }
 
     /// The next piece that is done; none when there is nothing to do. May be dropped and called again.

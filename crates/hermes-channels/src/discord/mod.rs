@@ -5,7 +5,9 @@
 //! attempt, so that a second one does not become a second message.
 
 mod commands;
+mod connect;
 mod directory;
+mod files;
 mod gate;
 mod gateway;
 mod inbound;
@@ -24,7 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Channel, ChannelError, Connection, Intake, LengthUnit, Mark, Place, Receipt, Reply,
+    Abilities, BoxFuture, Cancel, Channel, ChannelError, Connection, Intake, LengthUnit, Mark, Place,
+    Receipt, Reply,
 };
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use hermes_net::Method;
 use hermes_text::{length, split};
 use hermes_types::{
-    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, LengthUnit, Mark, Piece, Place, Receipt, Reply,
+    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, LengthUnit, Mark, Piece, Place, Receipt,
+    Reply,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +70,13 @@ impl Discord {
         body
     }
 
-    async fn send_text(&self, channel: &str, mut body: Value, text: &str, reply: &Reply) -> Result<String, ChannelError> {
+    async fn send_text(
+        &self,
+        channel: &str,
+        mut body: Value,
+        text: &str,
+        reply: &Reply,
+    ) -> Result<String, ChannelError> {
         body["content"] = json!(text);
         if !reply.choices.is_empty() {
             body["components"] = json!(buttons(&reply.choices));
@@ -134,12 +141,19 @@ impl Discord {
     ) -> Result<Value, Failure> {
         let name = about.get("filename").and_then(Value::as_str).unwrap_or("file").to_owned();
         body["attachments"] = json!([about]);
-        let (kind, form) = Form::new().json("payload_json", &body).file("files[0]", &name, mime, bytes).finish();
+        let (kind, form) =
+            Form::new().json("payload_json", &body).file("files[0]", &name, mime, bytes).finish();
         self.rest.call(Method::POST, &format!("/channels/{channel}/messages"), Body::Form(kind, form)).await
     }
 
     /// Says that a file could not be sent, in its place.
-    async fn send_note(&self, channel: &str, mut body: Value, name: &str, why: &str) -> Result<String, ChannelError> {
+    async fn send_note(
+        &self,
+        channel: &str,
+        mut body: Value,
+        name: &str,
+        why: &str,
+    ) -> Result<String, ChannelError> {
         body["content"] = json!(hermes_text::head(&format!("📎 File: {name} ({why})"), LONGEST));
         id_of(&self.rest.post(&format!("/channels/{channel}/messages"), body).await?)
     }
@@ -148,7 +162,9 @@ impl Discord {
     async fn clear_pressed(&self, channel: &str) {
         for message in self.pressed.take(channel) {
             let path = format!("/channels/{channel}/messages/{message}");
-            if let Err(failure) = self.rest.call(Method::PATCH, &path, Body::Json(json!({"components": []}))).await {
+            if let Err(failure) =
+                self.rest.call(Method::PATCH, &path, Body::Json(json!({"components": []}))).await
+            {
                 tracing::debug!(%failure, "buttons stay on a Discord message");
             }
         }
@@ -159,12 +175,18 @@ impl Discord {
         id_of(&self.rest.post(&format!("/channels/{}/messages", target(place)?), body).await?)
     }
 
-    pub(super) async fn edit_text(&self, place: &Place, message: &str, text: &str) -> Result<(), ChannelError> {
+    pub(super) async fn edit_text(
+        &self,
+        place: &Place,
+        message: &str,
+        text: &str,
+    ) -> Result<(), ChannelError> {
         if !is_id(message) {
             return Err(ChannelError::Refused(format!("`{message}` is not a Discord message")));
         }
         let path = format!("/channels/{}/messages/{message}", target(place)?);
-        let body = json!({"content": cut(&dressed(text)), "allowed_mentions": self.settings.allowed_mentions});
+        let body =
+            json!({"content": cut(&dressed(text)), "allowed_mentions": self.settings.allowed_mentions});
         self.rest.call(Method::PATCH, &path, Body::Json(body)).await?;
         Ok(())
     }
@@ -175,9 +197,10 @@ impl Discord {
             return;
         }
         // The message a thread began with stands in the channel above.
-        let parent = match place == message {
-            true => self.directory.room(&self.rest, place).await.ok().and_then(|room| room.parent_id),
-            false => None,
+        let parent = if place == message {
+            self.directory.room(&self.rest, place).await.ok().and_then(|room| room.parent_id)
+        } else {
+            None
         };
         let channel = parent.as_deref().unwrap_or(place);
         let steps: &[(Method, &str)] = match mark {
@@ -268,14 +291,17 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// How many seconds a voice message lasts; nothing when the file is none.
 fn recorded(file: &Attachment, name: &str, bytes: &[u8]) -> Option<f64> {
-    let voice = file.kind == AttachmentKind::Voice && matches!(extension_of(name).as_deref(), Some(".ogg" | ".opus"));
+    let voice =
+        file.kind == AttachmentKind::Voice && matches!(extension_of(name).as_deref(), Some(".ogg" | ".opus"));
     if !voice || !bytes.starts_with(b"OggS") {
         return None;
     }
     // The last page says how many samples came before its end.
     let last = bytes.windows(4).rposition(|window| window == b"OggS")?;
-    let samples = bytes.get(last + 6..last + 14).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes)?;
-    let seconds = Some(samples).and_then(|samples| u32::try_from(samples).ok()).map(f64::from)? / SAMPLES_PER_SECOND;
+    let samples =
+        bytes.get(last + 6..last + 14).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes)?;
+    let seconds =
+        Some(samples).and_then(|samples| u32::try_from(samples).ok()).map(f64::from)? / SAMPLES_PER_SECOND;
     Some(seconds.max(0.1))
 }
 
@@ -287,7 +313,8 @@ mod tests {
     fn nonces_are_short_stable_and_differ() {
         assert_eq!(nonce("turn:1:0", 0), nonce("turn:1:0", 0));
         assert_eq!(nonce("turn:1:0", 0).len(), 25);
-        let all: std::collections::HashSet<String> = (0..2000).map(|n| nonce(&format!("turn:{n}"), n % 3)).collect();
+        let all: std::collections::HashSet<String> =
+            (0..2000).map(|n| nonce(&format!("turn:{n}"), n % 3)).collect();
         assert_eq!(all.len(), 2000);
     }
 

@@ -42,10 +42,17 @@ pub(super) enum Body {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It may work later; whether it was done is not known.
-    Later { after: Option<Duration>, reason: String },
+    Later {
+        after: Option<Duration>,
+        reason: String,
+    },
     Unauthorised,
     /// It will not work like this. The code is Discord's.
-    Refused { status: u16, code: u64, reason: String },
+    Refused {
+        status: u16,
+        code: u64,
+        reason: String,
+    },
 }
 
 impl Failure {
@@ -96,7 +103,8 @@ impl Rest {
     /// Calls, waits where Discord asks for it and it is short, and says what came of it.
     pub(super) async fn call(&self, method: Method, path: &str, body: Body) -> Result<Value, Failure> {
         let route = route_of(method.as_str(), path);
-        let mut last = Failure::Later { after: None, reason: "Discord asks to wait again and again".to_owned() };
+        let mut last =
+            Failure::Later { after: None, reason: "Discord asks to wait again and again".to_owned() };
         for _ in 0..ATTEMPTS {
             self.hold_back(&route).await?;
             match self.exchange(method.clone(), path, &route, &body).await {
@@ -124,23 +132,26 @@ impl Rest {
     }
 
     async fn exchange(&self, method: Method, path: &str, route: &str, body: &Body) -> Result<Value, Failure> {
-        let request = self.request(method, path, body).map_err(unreachable)?;
+        let request = self.request(method, path, body).map_err(|error| unreachable(&error))?;
         let deadline = Deadline::after(&*self.clock, UPLOAD_PATIENCE);
-        let response = self.client.send(request, deadline, &Cancel::new()).await.map_err(unreachable)?;
+        let response =
+            self.client.send(request, deadline, &Cancel::new()).await.map_err(|error| unreachable(&error))?;
         let status = response.status();
         self.learn(route, response.headers());
-        let answer = response.bytes(LARGEST_ANSWER).await.map_err(unreachable)?;
+        let asked = hermes_net::retry_after(response.headers(), self.clock.now());
+        let answer = response.bytes(LARGEST_ANSWER).await.map_err(|error| unreachable(&error))?;
         let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         match status {
-            StatusCode::TOO_MANY_REQUESTS => Err(self.limited(route, &value)),
+            StatusCode::TOO_MANY_REQUESTS => Err(self.limited(route, &value, asked)),
             StatusCode::UNAUTHORIZED => Err(Failure::Unauthorised),
             status if status.is_success() && value.is_null() && !answer.is_empty() => {
                 Err(Failure::Later { after: None, reason: "Discord's answer is no JSON".to_owned() })
             }
             status if status.is_success() => Ok(value),
-            status if status.is_server_error() => {
-                Err(Failure::Later { after: None, reason: format!("Discord has a problem (status {status})") })
-            }
+            status if status.is_server_error() => Err(Failure::Later {
+                after: None,
+                reason: format!("Discord has a problem (status {status})"),
+            }),
             status => Err(refusal(status, &value)),
         }
     }
@@ -175,9 +186,11 @@ impl Rest {
         self.limits(|limits| limits.learn(route, told, self.clock.monotonic()));
     }
 
-    fn limited(&self, route: &str, answer: &Value) -> Failure {
-        let after = answer.get("retry_after").and_then(Value::as_f64);
-        let after = after.and_then(|after| Duration::try_from_secs_f64(after).ok()).unwrap_or(LONGEST_WAIT);
+    /// The body is more exact than the header, and missing when something before Discord refuses.
+    fn limited(&self, route: &str, answer: &Value, asked: Option<Duration>) -> Failure {
+        let exact = answer.get("retry_after").and_then(Value::as_f64);
+        let exact = exact.and_then(|after| Duration::try_from_secs_f64(after).ok());
+        let after = exact.or(asked).unwrap_or(LONGEST_WAIT);
         let now = self.clock.monotonic();
         self.limits(|limits| match answer.get("global").and_then(Value::as_bool) {
             Some(true) => limits.exhaust_everything(after, now),
@@ -195,7 +208,7 @@ fn too_often(after: Duration) -> Failure {
     Failure::Later { after: Some(after), reason: "Discord asks to wait".to_owned() }
 }
 
-fn unreachable(error: hermes_net::Error) -> Failure {
+fn unreachable(error: &hermes_net::Error) -> Failure {
     Failure::Later { after: None, reason: error.to_string() }
 }
 

@@ -49,7 +49,9 @@ impl Progress {
         let Some(document) = document else { return progress };
         let text = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
         let sequence = document.get("seq").and_then(Value::as_u64);
-        if let (Some(id), Some(url), Some(sequence)) = (text("session_id"), text("resume_gateway_url"), sequence) {
+        if let (Some(id), Some(url), Some(sequence)) =
+            (text("session_id"), text("resume_gateway_url"), sequence)
+        {
             progress.session = Some(Session { id, url });
             progress.position = sequence;
         }
@@ -188,7 +190,10 @@ mod tests {
         let document = progress.document();
         assert_eq!((&document["session_id"], &document["seq"]), (&json!("new"), &json!(1)));
         let again = Progress::read(Some(&document));
-        assert_eq!((again.session(), again.position(), again.channels()), (Some(&session("new")), 1, &[("c".to_owned(), 7)][..]));
+        assert_eq!(
+            (again.session(), again.position(), again.channels()),
+            (Some(&session("new")), 1, &[("c".to_owned(), 7)][..])
+        );
     }
 
     #[test]

@@ -55,7 +55,9 @@ impl Settings {
              https://discord.com/developers/applications",
         )?;
         if token.expose().contains(char::is_whitespace) || token.expose().starts_with("Bot") {
-            return Err("DISCORD_BOT_TOKEN: give the token alone, without `Bot` and without spaces".to_owned());
+            return Err(
+                "DISCORD_BOT_TOKEN: give the token alone, without `Bot` and without spaces".to_owned()
+            );
         }
         let quotes = match options.text("DISCORD_REPLY_TO_MODE").map(str::to_lowercase).as_deref() {
             Some("off") => false,
@@ -99,7 +101,9 @@ impl Rules {
 fn api(base: Option<&str>) -> Result<String, String> {
     let Some(base) = base else { return Ok(API.to_owned()) };
     let wrong = || {
-        format!("platforms.discord.extra.base_url: `{base}` is not an address; give one like http://127.0.0.1:8080")
+        format!(
+            "platforms.discord.extra.base_url: `{base}` is not an address; give one like http://127.0.0.1:8080"
+        )
     };
     let url = Url::parse(base).map_err(|_| wrong())?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() || url.query().is_some() {
@@ -131,7 +135,8 @@ mod tests {
 
     #[test]
     fn the_address_in_every_form() {
-        for base in ["http://h:1", "http://h:1/", "http://h:1/api", "http://h:1/api/", "http://h:1/api/v10/"] {
+        for base in ["http://h:1", "http://h:1/", "http://h:1/api", "http://h:1/api/", "http://h:1/api/v10/"]
+        {
             assert_eq!(api(Some(base)).unwrap(), "http://h:1/api/v10", "{base}");
         }
         assert_eq!(api(None).unwrap(), API);

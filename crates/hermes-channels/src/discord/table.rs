@@ -30,13 +30,17 @@ pub(super) fn fence_tables(text: &str) -> String {
 /// The mark a fenced block is closed with, when this line opens one.
 fn opening(line: &str) -> Option<&'static str> {
     let line = line.trim_start();
-    ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark) && !line.trim_end().trim_start_matches(mark).contains(mark))
+    ["```", "~~~"]
+        .into_iter()
+        .find(|mark| line.starts_with(mark) && !line.trim_end().trim_start_matches(mark).contains(mark))
 }
 
 /// A header and the line below it.
 fn begins_table(line: &str, below: Option<&str>) -> bool {
     let Some(below) = below.map(str::trim) else { return false };
-    let rule = below.contains('-') && below.contains('|') && below.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
+    let rule = below.contains('-')
+        && below.contains('|')
+        && below.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
     rule && line.contains('|') && !line.contains("```")
 }
 
@@ -51,7 +55,13 @@ mod tests {
         let table = "| a | b |\n|---|:-:|\n| 1 | 2 |";
         assert_eq!(fence_tables(&format!("x\n{table}\n\ny")), format!("x\n```\n{table}\n```\n\ny"));
         assert_eq!(fence_tables(table), format!("```\n{table}\n```"));
-        for same in [format!("```\n{table}\n```"), format!("~~~text\n{table}\n~~~"), "a | b\nc | d".into(), "- a\n---".into(), String::new()] {
+        for same in [
+            format!("```\n{table}\n```"),
+            format!("~~~text\n{table}\n~~~"),
+            "a | b\nc | d".into(),
+            "- a\n---".into(),
+            String::new(),
+        ] {
             assert_eq!(fence_tables(&same), same);
         }
     }

@@ -21,7 +21,8 @@ impl Threads {
         let listed = host.recall(FILE);
         let listed = listed.as_ref().and_then(Value::as_array).into_iter().flatten();
         // Numbers are what other releases may have written.
-        let read = |id: &Value| id.as_str().map(str::to_owned).or_else(|| id.as_u64().map(|id| id.to_string()));
+        let read =
+            |id: &Value| id.as_str().map(str::to_owned).or_else(|| id.as_u64().map(|id| id.to_string()));
         let known: VecDeque<String> = listed.filter_map(read).collect();
         Self { host, known: Mutex::new(known) }
     }

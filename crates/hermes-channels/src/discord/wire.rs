@@ -52,6 +52,7 @@ pub(super) struct Member {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are Discord's")]
 pub(super) struct Message {
     pub(super) id: String,
     pub(super) channel_id: String,
@@ -139,6 +140,11 @@ impl Room {
         matches!(self.kind, 10..=12)
     }
 
+    /// A chat with one person, or a few.
+    pub(super) fn is_direct(&self) -> bool {
+        matches!(self.kind, 1 | 3)
+    }
+
     pub(super) fn is_forum(&self) -> bool {
         matches!(self.kind, 15 | 16)
     }
@@ -191,7 +197,9 @@ pub(super) struct CommandOption {
 }
 
 /// What is null or of another kind is as good as absent.
-fn or_default<'de, D: Deserializer<'de>, T: Default + serde::de::DeserializeOwned>(from: D) -> Result<T, D::Error> {
+fn or_default<'de, D: Deserializer<'de>, T: Default + serde::de::DeserializeOwned>(
+    from: D,
+) -> Result<T, D::Error> {
     let value = Value::deserialize(from)?;
     Ok(serde_json::from_value(value).unwrap_or_default())
 }

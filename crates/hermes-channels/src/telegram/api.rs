@@ -119,7 +119,8 @@ impl Api {
         parameters: &impl Serialize,
         patience: Duration,
     ) -> Result<T, ApiError> {
-        let bytes = serde_json::to_vec(parameters).map_err(|error| ApiError::Unreachable(error.to_string()))?;
+        let bytes =
+            serde_json::to_vec(parameters).map_err(|error| ApiError::Unreachable(error.to_string()))?;
         let body = Body { kind: "application/json".to_owned(), bytes: bytes.into() };
         self.exchange(method, body, patience).await
     }
@@ -146,7 +147,8 @@ impl Api {
 
     async fn download_once(&self, file_id: &str) -> Result<Bytes, ApiError> {
         let file: FilePath = self.call("getFile", &serde_json::json!({"file_id": file_id})).await?;
-        let refused = |why: &str| ApiError::Refused { code: 400, description: why.to_owned(), migrate_to: None };
+        let refused =
+            |why: &str| ApiError::Refused { code: 400, description: why.to_owned(), migrate_to: None };
         let path = file.file_path.ok_or_else(|| refused("Telegram does not say where the file is"))?;
         let url = format!("{}/file/bot{}/{path}", self.file_base, self.token.expose());
         let request = Request::get(&url).map_err(|error| refused(&error.to_string()))?;
@@ -154,7 +156,8 @@ impl Api {
         let request = request.header(USER_AGENT, agent).map_err(|error| refused(&error.to_string()))?;
         let request = request.follow(5).answer_within(PATIENCE);
         let deadline = Deadline::after(&*self.clock, UPLOAD_PATIENCE);
-        let response = self.client().send(request, deadline, &Cancel::new()).await.map_err(|error| failed(&error))?;
+        let response =
+            self.client().send(request, deadline, &Cancel::new()).await.map_err(|error| failed(&error))?;
         match response.status().as_u16() {
             200..300 => {}
             429 | 500.. => return Err(ApiError::Server(response.status().to_string())),
@@ -171,7 +174,12 @@ impl Api {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn exchange<T: DeserializeOwned>(&self, method: &str, body: Body, patience: Duration) -> Result<T, ApiError> {
+    async fn exchange<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        body: Body,
+        patience: Duration,
+    ) -> Result<T, ApiError> {
         let first = match self.attempt(&self.client(), method, body.clone(), patience).await {
             Err(ApiError::Unreachable(why)) => ApiError::Unreachable(why),
             done => return done,
@@ -200,7 +208,8 @@ impl Api {
         let request = Request::post(&url).and_then(|request| request.header(CONTENT_TYPE, &body.kind));
         let request = request.map_err(|error| failed(&error))?.body(body.bytes).answer_within(patience);
         let deadline = Deadline::after(&*self.clock, patience.saturating_add(PATIENCE));
-        let response = client.send(request, deadline, &Cancel::new()).await.map_err(|error| failed(&error))?;
+        let response =
+            client.send(request, deadline, &Cancel::new()).await.map_err(|error| failed(&error))?;
         let status = response.status().as_u16();
         let bytes = response.bytes(LARGEST_ANSWER).await.map_err(|error| failed(&error))?;
         judge(status, serde_json::from_slice(&bytes).ok())

@@ -98,13 +98,18 @@ mod tests {
 
     #[test]
     fn mentions_are_counted_in_utf16() {
-        let said = spoken("𝄞𝄞 @Hermes_Bot, hello", serde_json::json!([{"type": "mention", "offset": 5, "length": 11}]));
+        let said = spoken(
+            "𝄞𝄞 @Hermes_Bot, hello",
+            serde_json::json!([{"type": "mention", "offset": 5, "length": 11}]),
+        );
         assert_eq!((said.text.as_str(), said.mentioned), ("𝄞𝄞 , hello", true));
         let said = spoken("@other hello", serde_json::json!([{"type": "mention", "offset": 0, "length": 6}]));
         assert_eq!((said.text.as_str(), said.mentioned), ("@other hello", false));
-        let named = serde_json::json!([{"type": "text_mention", "offset": 0, "length": 6, "user": {"id": 1}}]);
+        let named =
+            serde_json::json!([{"type": "text_mention", "offset": 0, "length": 6, "user": {"id": 1}}]);
         assert_eq!(spoken("Hermes hi", named).text, "hi");
-        let alone = spoken("@hermes_bot", serde_json::json!([{"type": "mention", "offset": 0, "length": 11}]));
+        let alone =
+            spoken("@hermes_bot", serde_json::json!([{"type": "mention", "offset": 0, "length": 11}]));
         assert_eq!((alone.text.as_str(), alone.mentioned), ("@hermes_bot", true));
         let wild = serde_json::json!([{"type": "mention", "offset": 9_000_000_000_u64, "length": 9_000_000_000_u64}]);
         assert!(!spoken("x", wild).mentioned);

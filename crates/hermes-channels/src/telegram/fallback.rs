@@ -41,7 +41,8 @@ enum Discovery {
 impl Fallback {
     pub(super) fn new(settings: &Settings, client: Client, clock: Arc<dyn Clock>) -> Self {
         let host = Url::parse(&settings.base).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let discovery = if settings.public && settings.proxies.is_none() { Discovery::Ask } else { Discovery::Never };
+        let discovery =
+            if settings.public && settings.proxies.is_none() { Discovery::Ask } else { Discovery::Never };
         let host = host.unwrap_or_default();
         Self { host, listed: settings.fallbacks.clone(), discovery, client, clock }
     }
@@ -54,7 +55,9 @@ impl Fallback {
             (listed, _) => listed.to_vec(),
         };
         let pinned = |address| {
-            self.client.resolving(Arc::new(Pinned { host: self.host.clone(), address: IpAddr::V4(address) })).ok()
+            self.client
+                .resolving(Arc::new(Pinned { host: self.host.clone(), address: IpAddr::V4(address) }))
+                .ok()
         };
         addresses.into_iter().filter_map(pinned).collect()
     }
@@ -66,7 +69,8 @@ impl Fallback {
         for said in futures_util::future::join_all(RESOLVERS.map(|resolver| self.ask(resolver))).await {
             found.extend(said.into_iter().filter(|address| !known.contains(&IpAddr::V4(*address))));
         }
-        let mut addresses: Vec<Ipv4Addr> = found.into_iter().filter(|address| *address != LAST_RESORT).collect();
+        let mut addresses: Vec<Ipv4Addr> =
+            found.into_iter().filter(|address| *address != LAST_RESORT).collect();
         addresses.push(LAST_RESORT);
         addresses
     }
@@ -101,7 +105,11 @@ struct Record {
 impl Looked {
     fn addresses(self) -> Vec<Ipv4Addr> {
         const ADDRESS: u16 = 1;
-        self.answer.iter().filter(|record| record.kind == ADDRESS).filter_map(|record| record.data.parse().ok()).collect()
+        self.answer
+            .iter()
+            .filter(|record| record.kind == ADDRESS)
+            .filter_map(|record| record.data.parse().ok())
+            .collect()
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Direct chats have no gate. Who may speak at all is not decided here.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
 use super::entity::{Command, Spoken};
 use super::settings::{Bots, GateSettings};
 use super::wire::Message;
@@ -11,6 +14,28 @@ use super::wire::Message;
 pub(super) enum Passage {
     Open,
     Closed,
+}
+
+/// Albums that were let in. Only one of their pictures carries the words, and with them the mention.
+#[derive(Debug, Default)]
+pub(super) struct Albums(Mutex<VecDeque<String>>);
+
+impl Albums {
+    const REMEMBERED: usize = 64;
+
+    pub(super) fn holds(&self, message: &Message) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        message.media_group_id.as_ref().is_some_and(|id| known.contains(id))
+    }
+
+    pub(super) fn let_in(&self, message: &Message) {
+        let Some(id) = &message.media_group_id else { return };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push_back(id.clone());
+        if known.len() > Self::REMEMBERED {
+            known.pop_front();
+        }
+    }
 }
 
 /// What is known beside the words.

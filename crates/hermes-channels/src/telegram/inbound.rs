@@ -31,9 +31,11 @@ impl Telegram {
         let spoken = entity::read(text, entities, me);
         let known_command = self.menu_name(&spoken.text).is_some();
         let asked = Asked { message, spoken: &spoken, me: me.id, known_command };
-        if gate::pass(&asked, &self.settings.gate, self.settings.bots) == Passage::Closed {
+        let passage = gate::pass(&asked, &self.settings.gate, self.settings.bots);
+        if passage == Passage::Closed && !self.albums.holds(message) {
             return None;
         }
+        self.albums.let_in(message);
         let text = match spoken.command {
             Command::None => spoken.text,
             _ => self.menu_name(&spoken.text).unwrap_or(spoken.text),
@@ -116,7 +118,10 @@ impl Telegram {
         let end = text.find(char::is_whitespace).unwrap_or(text.len());
         let (first, rest) = text.split_at(end);
         let typed = first.strip_prefix('/')?.to_lowercase();
-        let command = self.commands.iter().find(|command| command.name == typed || super::menu_word(&command.name) == typed)?;
+        let command = self
+            .commands
+            .iter()
+            .find(|command| command.name == typed || super::menu_word(&command.name) == typed)?;
         Some(format!("/{}{rest}", command.name))
     }
 
@@ -149,7 +154,11 @@ fn chat_name(chat: &Chat) -> Option<String> {
 /// Whoever wrote: a person, or a channel or group in its own name.
 fn sender(message: &Message) -> Sender {
     if let Some(chat) = &message.sender_chat {
-        return Sender { user_id: Some(chat.id.to_string()), user_name: chat_name(chat), ..Sender::default() };
+        return Sender {
+            user_id: Some(chat.id.to_string()),
+            user_name: chat_name(chat),
+            ..Sender::default()
+        };
     }
     message.from.as_ref().map(sender_of).unwrap_or_default()
 }

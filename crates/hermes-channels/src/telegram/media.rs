@@ -45,8 +45,12 @@ pub(super) async fn gather(telegram: &Telegram, message: &Message) -> Found {
 
 /// The file of a message, or why it is not taken.
 fn wanted(message: &Message) -> Option<Result<Wanted<'_>, String>> {
-    let wanted = |file, kind, extension: &str, mime, what| Some(Ok(Wanted { file, kind, extension: extension.to_owned(), mime, what }));
-    if let Some(photo) = message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size)) {
+    let wanted = |file, kind, extension: &str, mime, what| {
+        Some(Ok(Wanted { file, kind, extension: extension.to_owned(), mime, what }))
+    };
+    if let Some(photo) =
+        message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size))
+    {
         return wanted(photo, AttachmentKind::Image, ".jpg", Some("image/jpeg"), "a picture");
     }
     if let Some(voice) = &message.voice {
@@ -57,7 +61,9 @@ fn wanted(message: &Message) -> Option<Result<Wanted<'_>, String>> {
         let mime = audio.mime_type.as_deref().or(Some("audio/mpeg"));
         return wanted(audio, AttachmentKind::Audio, &extension, mime, "a sound");
     }
-    if let Some(sticker) = message.sticker.as_ref().filter(|sticker| !sticker.is_animated && !sticker.is_video) {
+    if let Some(sticker) =
+        message.sticker.as_ref().filter(|sticker| !sticker.is_animated && !sticker.is_video)
+    {
         return wanted(&sticker.file, AttachmentKind::Image, ".webp", Some("image/webp"), "a sticker");
     }
     // Telegram repeats a moving picture as a document; it is noted as what it is.
@@ -68,12 +74,21 @@ fn wanted(message: &Message) -> Option<Result<Wanted<'_>, String>> {
 fn document_wanted(document: &File) -> Result<Wanted<'_>, String> {
     let mime = document.mime_type.as_deref();
     let extension = named_extension(document);
-    let picture = extension.filter(|extension| [".jpg", ".jpeg", ".png", ".webp", ".gif"].contains(&extension.as_str()));
+    let picture = extension
+        .filter(|extension| [".jpg", ".jpeg", ".png", ".webp", ".gif"].contains(&extension.as_str()));
     if let Some(extension) = picture {
-        return Ok(Wanted { file: document, kind: AttachmentKind::Image, extension, mime, what: "a picture" });
+        return Ok(Wanted {
+            file: document,
+            kind: AttachmentKind::Image,
+            extension,
+            mime,
+            what: "a picture",
+        });
     }
     match judge_document(document.file_name.as_deref(), mime, document.file_size) {
-        Verdict::Take(kind, extension) => Ok(Wanted { file: document, kind, extension, mime, what: "a document" }),
+        Verdict::Take(kind, extension) => {
+            Ok(Wanted { file: document, kind, extension, mime, what: "a document" })
+        }
         Verdict::Explain(words) => Err(words),
     }
 }

@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Channel, ChannelError, Clock, Connection, Intake, LengthUnit, Mark, Place, Receipt, Reply,
+    Abilities, BoxFuture, Cancel, Channel, ChannelError, Clock, Connection, Intake, LengthUnit, Mark, Place,
+    Receipt, Reply,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +33,7 @@ use crate::options::Options;
 use crate::platform::{Platform, Variable, VariableKind};
 use api::{Api, ApiError};
 use entity::Me;
+use gate::Albums;
 use keyboard::Keyboard;
 use outbound::{LIMIT, Moved, Quoted};
 use settings::Settings;
@@ -55,7 +57,11 @@ pub(crate) const PLATFORM: Platform = Platform {
             3. Write to @userinfobot to learn your own number; only listed numbers may use the bot.\n\
             4. For groups: send /setprivacy to @BotFather and turn it off, or make the bot an admin.",
     variables: &[
-        Variable { name: "TELEGRAM_BOT_TOKEN", words: "The bot's token, from @BotFather", kind: VariableKind::RequiredSecret },
+        Variable {
+            name: "TELEGRAM_BOT_TOKEN",
+            words: "The bot's token, from @BotFather",
+            kind: VariableKind::RequiredSecret,
+        },
         Variable {
             name: "TELEGRAM_ALLOWED_USERS",
             words: "Numbers of the people who may use it, between commas",
@@ -82,6 +88,7 @@ struct Telegram {
     keyboard: Keyboard,
     moved: Moved,
     quoted: Quoted,
+    albums: Albums,
     /// Methods the server does not seem to know; that is said once.
     unknown: Mutex<HashSet<&'static str>>,
 }
@@ -99,6 +106,7 @@ fn open(options: &Options, around: Surroundings) -> Result<Arc<dyn Channel>, Str
         commands: around.commands,
         moved: Moved::default(),
         quoted: Quoted::default(),
+        albums: Albums::default(),
         unknown: Mutex::default(),
     }))
 }

@@ -3,6 +3,7 @@
 //! A text it cannot read as MarkdownV2 is sent again without marks; one for a topic that is gone goes to the chat; one for a
 //! group that has moved goes after it. Everything else that is refused is the caller's to deal with.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -118,7 +119,8 @@ impl Quoted {
         if mode != Quoting::All {
             return given.filter(|_| mode == Quoting::First);
         }
-        let answer = reply.idempotency_key.rsplit_once(':').map_or("", |(answer, _)| answer);
+        let answer =
+            reply.idempotency_key.rsplit_once(':').map_or(&*reply.idempotency_key, |(answer, _)| answer);
         let mut quoted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = given {
             if quoted.len() >= MOST_QUOTED {
@@ -168,7 +170,11 @@ impl Telegram {
     }
 
     /// Sends, and gets around what stands in the way: unreadable marks, a topic that is gone, a group that has moved.
-    pub(super) async fn deliver<T: DeserializeOwned>(&self, mut target: Target, post: &Post<'_>) -> Result<T, ApiError> {
+    pub(super) async fn deliver<T: DeserializeOwned>(
+        &self,
+        mut target: Target,
+        post: &Post<'_>,
+    ) -> Result<T, ApiError> {
         let mut dress = Dress::Marked;
         // Each remedy is used once, so this ends.
         loop {
@@ -194,8 +200,14 @@ impl Telegram {
         }
     }
 
-    async fn attempt<T: DeserializeOwned>(&self, post: &Post<'_>, fields: &Map<String, Value>) -> Result<T, ApiError> {
-        let Some(Upload { field, name, bytes }) = post.file else { return self.api.call(post.method, fields).await };
+    async fn attempt<T: DeserializeOwned>(
+        &self,
+        post: &Post<'_>,
+        fields: &Map<String, Value>,
+    ) -> Result<T, ApiError> {
+        let Some(Upload { field, name, bytes }) = post.file else {
+            return self.api.call(post.method, fields).await;
+        };
         // Forms carry every value as text.
         let form = fields.iter().fold(Form::new(), |form, (name, value)| match value {
             Value::String(text) => form.text(name, text),
@@ -204,22 +216,29 @@ impl Telegram {
         self.api.upload(post.method, form.file(field, name, mime_of(name), bytes)).await
     }
 
-    pub(super) async fn edit_text(&self, place: &Place, message: &str, text: &str) -> Result<(), ChannelError> {
+    pub(super) async fn edit_text(
+        &self,
+        place: &Place,
+        message: &str,
+        text: &str,
+    ) -> Result<(), ChannelError> {
         let target = Target { thread: None, ..self.target(place)? };
         let number: i64 = message.parse().map_err(|_| ChannelError::Refused("no such message".to_owned()))?;
-        let mut done = self.edit_once(target, number, text).await;
-        if done.as_ref().is_err_and(|error| error.says("message is too long")) {
-            done = self.edit_once(target, number, &shortened(text)).await;
-        }
-        if let Err(ApiError::Flood(after)) = done
-            && after <= LONGEST_WAIT
-        {
-            self.clock.sleep(after).await;
-            done = self.edit_once(target, number, text).await;
-        }
-        match done {
-            Err(error) if !error.says("message is not modified") => Err(error.into()),
-            _ => Ok(()),
+        let mut text = Cow::Borrowed(text);
+        let mut waited = false;
+        // Each remedy is used once, so this ends.
+        loop {
+            match self.edit_once(target, number, &text).await {
+                Err(error) if error.says("message is too long") && matches!(text, Cow::Borrowed(_)) => {
+                    text = Cow::Owned(shortened(&text));
+                }
+                Err(ApiError::Flood(after)) if !waited && after <= LONGEST_WAIT => {
+                    waited = true;
+                    self.clock.sleep(after).await;
+                }
+                Err(error) if !error.says("message is not modified") => return Err(error.into()),
+                _ => return Ok(()),
+            }
         }
     }
 
@@ -249,7 +268,9 @@ impl Telegram {
     }
 
     pub(super) fn target(&self, place: &Place) -> Result<Target, ChannelError> {
-        let wrong = || ChannelError::Refused(format!("{} is not a chat of Telegram; chats have numbers", place.chat_id));
+        let wrong = || {
+            ChannelError::Refused(format!("{} is not a chat of Telegram; chats have numbers", place.chat_id))
+        };
         let chat: i64 = place.chat_id.trim().parse().map_err(|_| wrong())?;
         let thread = place.thread_id.as_deref().and_then(|thread| thread.parse().ok());
         Ok(Target { chat: self.moved.now(chat), thread, reply_to: None })

@@ -29,7 +29,10 @@ const AT_ONCE: usize = 8;
 impl Telegram {
     pub(super) async fn poll(&self, me: &Me, intake: &dyn Intake) -> Result<(), ChannelError> {
         // What waits is the user's: it is not dropped.
-        self.api.call::<Value>("deleteWebhook", &json!({"drop_pending_updates": false})).await.or_else(tolerated)?;
+        self.api
+            .call::<Value>("deleteWebhook", &json!({"drop_pending_updates": false}))
+            .await
+            .or_else(tolerated)?;
         let mut offset: Option<i64> = None;
         let mut pauses = Pauses::new(Duration::from_secs(5), Duration::from_mins(1));
         let mut conflicts = 0;
@@ -45,7 +48,8 @@ impl Telegram {
                     pauses.reset();
                     conflicts = 0;
                     let next = self.take_all(updates, me, intake).await;
-                    let idle = next.is_none() && self.clock.monotonic().saturating_sub(asked_at) < BETWEEN_EMPTY;
+                    let idle =
+                        next.is_none() && self.clock.monotonic().saturating_sub(asked_at) < BETWEEN_EMPTY;
                     offset = next.or(offset);
                     if idle {
                         self.clock.sleep(BETWEEN_EMPTY).await;
@@ -83,7 +87,8 @@ impl Telegram {
             .collect();
         numbered.sort_by_key(|(id, _)| *id);
         let last = numbered.last().map(|(id, _)| id.saturating_add(1));
-        let updates: Vec<Update> = numbered.into_iter().filter_map(|(_, update)| understand(update)).collect();
+        let updates: Vec<Update> =
+            numbered.into_iter().filter_map(|(_, update)| understand(update)).collect();
         for some in updates.chunks(AT_ONCE) {
             let envelopes = join_all(some.iter().map(|update| self.read(update, me))).await;
             for (update, envelope) in some.iter().zip(envelopes) {
@@ -96,7 +101,9 @@ impl Telegram {
     /// Nothing is passed over: an update that cannot be taken now is taken later.
     async fn take_patiently(&self, update: &Update, envelope: Option<Envelope>, intake: &dyn Intake) {
         let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
-        while let Err(ChannelError::Retry { after, reason }) = self.take(update, envelope.clone(), intake).await {
+        while let Err(ChannelError::Retry { after, reason }) =
+            self.take(update, envelope.clone(), intake).await
+        {
             tracing::warn!(reason, "a message could not be taken; trying again");
             self.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
         }
@@ -132,7 +139,12 @@ pub(super) fn understand(update: Value) -> Option<Update> {
         Ok(update) => Some(update),
         Err(error) => {
             // The parser's own words would quote the message.
-            tracing::warn!(id, line = error.line(), column = error.column(), "an update cannot be read and is passed over");
+            tracing::warn!(
+                id,
+                line = error.line(),
+                column = error.column(),
+                "an update cannot be read and is passed over"
+            );
             None
         }
     }

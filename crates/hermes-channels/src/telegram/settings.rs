@@ -104,15 +104,21 @@ impl Settings {
 }
 
 fn token(options: &Options) -> Result<Secret, String> {
-    let token = options.secret("TELEGRAM_BOT_TOKEN").ok_or("TELEGRAM_BOT_TOKEN is not set; @BotFather gives you one")?;
+    let token = options
+        .secret("TELEGRAM_BOT_TOKEN")
+        .ok_or("TELEGRAM_BOT_TOKEN is not set; @BotFather gives you one")?;
     let shaped = token.expose().split_once(':').is_some_and(|(id, rest)| {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) && !rest.is_empty() && rest.chars().all(plain)
+        !id.is_empty()
+            && id.bytes().all(|byte| byte.is_ascii_digit())
+            && !rest.is_empty()
+            && rest.chars().all(plain)
     });
     if shaped {
         return Ok(token);
     }
-    Err("TELEGRAM_BOT_TOKEN is not a bot token; @BotFather shows it as 123456789:letters-and-digits".to_owned())
+    Err("TELEGRAM_BOT_TOKEN is not a bot token; @BotFather shows it as 123456789:letters-and-digits"
+        .to_owned())
 }
 
 /// `http://h:p`, with or without a slash or `/bot` behind it.
@@ -187,7 +193,9 @@ fn proxies(options: &Options) -> Result<Option<Proxies>, String> {
     let Some(text) = options.text("TELEGRAM_PROXY") else { return Ok(None) };
     let known = ["http", "https", "socks5", "socks5h"];
     let url = Url::parse(text).ok().filter(|url| known.contains(&url.scheme()) && url.has_host());
-    let url = url.ok_or("TELEGRAM_PROXY is not the address of a proxy, as in http://host:3128 or socks5://host:1080")?;
+    let url = url.ok_or(
+        "TELEGRAM_PROXY is not the address of a proxy, as in http://host:3128 or socks5://host:1080",
+    )?;
     Ok(Some(Proxies::Fixed { http: Some(url.clone()), https: Some(url), bypass: String::new() }))
 }
 
@@ -231,12 +239,18 @@ mod tests {
     fn bases_and_patterns() {
         for url in ["http://h:1", "http://h:1/", "http://h:1/bot", "http://h:1/bot/"] {
             let settings = read(&[], serde_json::json!({"base_url": url})).unwrap();
-            assert_eq!((settings.base.as_str(), settings.file_base.as_str()), ("http://h:1", "http://h:1"), "{url}");
+            assert_eq!(
+                (settings.base.as_str(), settings.file_base.as_str()),
+                ("http://h:1", "http://h:1"),
+                "{url}"
+            );
             assert!(!settings.public);
         }
         let files = read(&[], serde_json::json!({"base_file_url": "http://f:2/file/bot"})).unwrap();
         assert_eq!((files.file_base.as_str(), files.public), ("http://f:2", true));
-        let patterns = |text| read(&[("TELEGRAM_MENTION_PATTERNS", text)], serde_json::Value::Null).unwrap().gate.patterns;
+        let patterns = |text| {
+            read(&[("TELEGRAM_MENTION_PATTERNS", text)], serde_json::Value::Null).unwrap().gate.patterns
+        };
         assert_eq!(patterns("hey bot, ^hermes").len(), 2);
         assert!(patterns(r#"["^a{1,2}$"]"#).iter().all(|pattern| pattern.is_match("AA")));
     }

@@ -67,7 +67,10 @@ impl Topics {
         for (chat, topic) in listed_topics(&listed) {
             if let Some(thread) = topic.get("thread_id").and_then(number) {
                 let text = |key: &str| topic.get(key).and_then(Value::as_str).map(str::to_owned);
-                known.insert((chat, thread), Known { name: text("name").unwrap_or_default(), skill: text("skill") });
+                known.insert(
+                    (chat, thread),
+                    Known { name: text("name").unwrap_or_default(), skill: text("skill") },
+                );
             }
         }
     }
@@ -90,11 +93,16 @@ impl Topics {
                     topic.insert("thread_id".to_owned(), json!(made.message_thread_id));
                     created = true;
                 }
-                Err(error) => tracing::warn!(%error, chat, "a topic of platforms.telegram.extra.dm_topics could not be created"),
+                Err(error) => {
+                    tracing::warn!(%error, chat, "a topic of platforms.telegram.extra.dm_topics could not be created");
+                }
             }
         }
         if created && let Err(error) = self.host.save_setting(super::NAME, SETTING, &listed) {
-            tracing::warn!(error, "the numbers of new topics could not be written to config.yaml; they will be created again");
+            tracing::warn!(
+                error,
+                "the numbers of new topics could not be written to config.yaml; they will be created again"
+            );
         }
         self.read_settings();
     }

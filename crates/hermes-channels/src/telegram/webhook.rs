@@ -33,6 +33,8 @@ impl Telegram {
             "url": webhook.url.as_str(),
             "secret_token": webhook.secret.expose(),
             "allowed_updates": super::UPDATES,
+            // One after the other: messages stay in their order.
+            "max_connections": 1,
         });
         self.api.call::<Value>("setWebhook", &registration).await?;
         intake.connection(super::NAME, Connection::Up);
@@ -76,7 +78,9 @@ impl Entrance<'_> {
 
     async fn take(&self, body: &[u8]) -> StatusCode {
         // What cannot be read now cannot be read later either.
-        let Some(update) = serde_json::from_slice(body).ok().and_then(understand) else { return StatusCode::OK };
+        let Some(update) = serde_json::from_slice(body).ok().and_then(understand) else {
+            return StatusCode::OK;
+        };
         let envelope = self.telegram.read(&update, self.me).await;
         match self.telegram.take(&update, envelope, self.intake).await {
             Ok(()) => StatusCode::OK,

@@ -82,6 +82,8 @@ struct Taken {
     connections: Vec<Connection>,
     /// Nothing is taken while it is shut.
     shut: bool,
+    /// How often something was handed over, taken or not.
+    knocks: usize,
 }
 
 impl Inbox {
@@ -129,6 +131,11 @@ impl Inbox {
         self.until(|taken| (taken.envelopes.len() >= count).then(|| taken.envelopes.clone())).await
     }
 
+    /// Waits until something stands at the door, or has passed it.
+    pub(crate) async fn until_knocked(&self, count: usize) {
+        self.until(|taken| (taken.knocks >= count).then_some(())).await;
+    }
+
     pub(crate) async fn until_duplicates(&self, count: usize) {
         self.until(|taken| (taken.duplicates >= count).then_some(())).await;
     }
@@ -145,6 +152,8 @@ impl Inbox {
 impl Intake for Inbox {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>> {
         Box::pin(async move {
+            self.taken.lock().unwrap().knocks += 1;
+            self.changed.notify_waiters();
             self.until(|taken| (!taken.shut).then_some(())).await;
             let mut taken = self.taken.lock().unwrap();
             let refused = taken.refusals.pop_front();

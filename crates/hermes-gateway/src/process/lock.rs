@@ -13,7 +13,7 @@ use hermes_types::{CivilTime, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::number::{is_stopped, start_time};
+use super::number::{is_idle_for_good, start_time};
 
 /// Why a lock was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn holder(path: &Path) -> Option<u64> {
     let began = start_time(number)?;
     let recorded = record.get("start_time").and_then(Value::as_u64);
     let same = recorded.is_none_or(|recorded| recorded == began);
-    (same && !is_stopped(number)).then_some(pid)
+    (same && !is_idle_for_good(number)).then_some(pid)
 }
 
 fn short_hash(identity: &str) -> String {
@@ -122,6 +122,21 @@ mod tests {
         assert!(!text.contains("secret"), "{text}");
         drop(held);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_that_ended_and_was_not_waited_for_holds_nothing() {
+        #[expect(clippy::disallowed_methods, reason = "the test needs a process that has ended")]
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while !is_idle_for_good(child.id()) {
+            std::thread::yield_now();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("s-{}.lock", short_hash("id")));
+        let dead = json!({"pid": child.id(), "start_time": start_time(child.id())});
+        fs::write(&path, dead.to_string()).unwrap();
+        assert!(lock(folder.path(), "s", "id", NOW).is_ok());
+        child.wait().unwrap();
     }
 
     #[test]

@@ -116,9 +116,9 @@ pub(super) fn start_time(pid: u32) -> Option<u64> {
     stat(pid, 19)?.parse().ok()
 }
 
-/// Whether somebody has stopped a process, as with Ctrl+Z.
-pub(super) fn is_stopped(pid: u32) -> bool {
-    stat(pid, 0).is_some_and(|state| matches!(state.as_str(), "T" | "t"))
+/// Whether a process does nothing any more: stopped, as with Ctrl+Z, or ended and not yet waited for.
+pub(super) fn is_idle_for_good(pid: u32) -> bool {
+    stat(pid, 0).is_some_and(|state| matches!(state.as_str(), "T" | "t" | "Z" | "X"))
 }
 
 /// A field of a process's own line, counted after its name.

@@ -16,10 +16,15 @@ const TOKEN_FOR: Duration = Duration::from_mins(15);
 impl World {
     pub(super) fn put_commands(&mut self, application: &str, body: &Value) -> Answer {
         if application != self.application.to_string() {
-            return Err(trouble(403, 20012, "You are not authorized to perform this action on this application"));
+            return Err(trouble(
+                403,
+                20012,
+                "You are not authorized to perform this action on this application",
+            ));
         }
         let commands = body.as_array().filter(|list| list.len() <= 100);
-        let commands = commands.ok_or_else(|| trouble(400, 30032, "Maximum number of application commands reached (100)"))?;
+        let commands = commands
+            .ok_or_else(|| trouble(400, 30032, "Maximum number of application commands reached (100)"))?;
         let mut names = Vec::new();
         for command in commands {
             check_command(command)?;
@@ -33,7 +38,14 @@ impl World {
     }
 
     /// Somebody uses a command or presses a button; the bot hears of it.
-    pub(super) fn begin_interaction(&mut self, person: Id, channel: Id, kind: u64, more: Value, at: Moment) -> Id {
+    pub(super) fn begin_interaction(
+        &mut self,
+        person: Id,
+        channel: Id,
+        kind: u64,
+        more: Value,
+        at: Moment,
+    ) -> Id {
         let id = self.next_id(at);
         let token = format!("interaction-token-{id}");
         let guild = self.channels.get(&channel).and_then(|channel| channel.guild);
@@ -48,15 +60,15 @@ impl World {
         });
         if let Some(guild) = guild {
             event["guild_id"] = json!(guild.to_string());
-            event["member"] =
-                json!({"user": self.user_json(person), "nick": null, "roles": [], "permissions": "2251799813685247"});
+            event["member"] = json!({"user": self.user_json(person), "nick": null, "roles": [], "permissions": "2251799813685247"});
         } else {
             event["user"] = self.user_json(person);
         }
         if let (Some(event), Value::Object(more)) = (event.as_object_mut(), more) {
             event.extend(more);
         }
-        let interaction = Interaction { token, since: at.monotonic, answered: None, response: Response::None };
+        let interaction =
+            Interaction { token, since: at.monotonic, answered: None, response: Response::None };
         self.interactions.insert(id, interaction);
         self.publish("INTERACTION_CREATE", &event, guild, true);
         id
@@ -65,7 +77,8 @@ impl World {
     pub(super) fn answer_interaction(&mut self, id: Id, token: &str, body: &Value, at: Moment) -> Answer {
         only(body, &["type", "data"])?;
         let unknown = || trouble(404, 10062, "Unknown interaction");
-        let interaction = self.interactions.get_mut(&id).filter(|known| known.token == token).ok_or_else(unknown)?;
+        let interaction =
+            self.interactions.get_mut(&id).filter(|known| known.token == token).ok_or_else(unknown)?;
         if interaction.answered.is_some() {
             return Err(trouble(400, 40060, "Interaction has already been acknowledged."));
         }
@@ -96,7 +109,8 @@ impl World {
             return Err(unknown());
         }
         let found = self.interactions.values_mut().find(|known| known.token == token);
-        let interaction = found.filter(|known| at.monotonic.saturating_sub(known.since) < TOKEN_FOR).ok_or_else(unknown)?;
+        let interaction =
+            found.filter(|known| at.monotonic.saturating_sub(known.since) < TOKEN_FOR).ok_or_else(unknown)?;
         if interaction.answered.is_none() || interaction.response == Response::Deleted {
             return Err(trouble(404, 10008, "Unknown Message"));
         }
@@ -122,7 +136,16 @@ impl World {
 fn check_command(command: &Value) -> Result<(), Trouble> {
     only(
         command,
-        &["name", "description", "type", "options", "default_member_permissions", "dm_permission", "contexts", "nsfw"],
+        &[
+            "name",
+            "description",
+            "type",
+            "options",
+            "default_member_permissions",
+            "dm_permission",
+            "contexts",
+            "nsfw",
+        ],
     )?;
     check_named(command)?;
     let none = Vec::new();
@@ -132,7 +155,10 @@ fn check_command(command: &Value) -> Result<(), Trouble> {
     }
     let mut optional = false;
     for option in options {
-        only(option, &["name", "description", "type", "required", "choices", "max_length", "min_value", "max_value"])?;
+        only(
+            option,
+            &["name", "description", "type", "required", "choices", "max_length", "min_value", "max_value"],
+        )?;
         check_named(option)?;
         if !option["type"].as_u64().is_some_and(|kind| (3..=11).contains(&kind)) {
             return Err(invalid("type", "BASE_TYPE_CHOICES", "no such type of option"));

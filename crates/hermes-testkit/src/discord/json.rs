@@ -30,7 +30,8 @@ impl World {
         object["guild_id"] = json!(channel.guild.map(|id| id.to_string()));
         object["parent_id"] = json!(channel.parent.map(|id| id.to_string()));
         if channel.kind == ChannelKind::Thread {
-            object["thread_metadata"] = json!({"archived": false, "auto_archive_duration": 1440, "locked": false});
+            object["thread_metadata"] =
+                json!({"archived": false, "auto_archive_duration": 1440, "locked": false});
             object["owner_id"] = json!(self.bot.to_string());
         } else {
             object["topic"] = json!(channel.topic);
@@ -41,7 +42,7 @@ impl World {
     pub(super) fn guild_json(&self, id: Id) -> Value {
         let of_kind = |thread: bool| -> Vec<Value> {
             let ours = |channel: &Channel| {
-                channel.guild == Some(id) && (channel.kind == ChannelKind::Thread) == thread && !channel.hidden
+                channel.guild == Some(id) && (channel.kind == ChannelKind::Thread) == thread
             };
             let found = self.channels.iter().filter(|(_, channel)| ours(channel));
             found.map(|(id, _)| self.channel_json(*id)).collect()

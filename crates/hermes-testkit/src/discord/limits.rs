@@ -48,7 +48,8 @@ impl Limits {
 pub(super) fn bucket_of(method: &str, segments: &[&str]) -> String {
     let mut parts = vec![method.to_owned()];
     for (at, segment) in segments.iter().enumerate() {
-        let major = at == 1 && matches!(segments.first(), Some(&("channels" | "guilds" | "webhooks" | "interactions")));
+        let major = at == 1
+            && matches!(segments.first(), Some(&("channels" | "guilds" | "webhooks" | "interactions")));
         let id = segment.bytes().all(|byte| byte.is_ascii_digit());
         parts.push(if id && !major { "id".to_owned() } else { (*segment).to_owned() });
     }

@@ -45,7 +45,9 @@ impl World {
         let author = self.bot;
         if let (Some(nonce), Some(true)) = (&nonce, body["enforce_nonce"].as_bool()) {
             let same = |message: &&Message| {
-                message.author == author && message.nonce.as_ref() == Some(nonce) && message.nonce_until > at.monotonic
+                message.author == author
+                    && message.nonce.as_ref() == Some(nonce)
+                    && message.nonce_until > at.monotonic
             };
             if let Some(first) = self.messages.get(&channel).and_then(|all| all.iter().find(same)) {
                 return Ok((200, self.message_json(first)));
@@ -95,11 +97,12 @@ impl World {
             if part.bytes.len() > LARGEST_FILE {
                 return Err(trouble(413, 40005, "Request entity too large"));
             }
-            let about = ask.body["attachments"].as_array().and_then(|list| {
-                list.iter().find(|entry| entry["id"].as_u64() == u64::try_from(index).ok())
-            });
+            let about = ask.body["attachments"]
+                .as_array()
+                .and_then(|list| list.iter().find(|entry| entry["id"].as_u64() == u64::try_from(index).ok()));
             let name = part.file_name.clone().unwrap_or_default();
-            let mut attachment = self.attach(&name, part.mime.as_deref().unwrap_or_default(), &part.bytes, at);
+            let mut attachment =
+                self.attach(&name, part.mime.as_deref().unwrap_or_default(), &part.bytes, at);
             for field in ["duration_secs", "waveform"] {
                 if let Some(value) = about.and_then(|about| about.get(field)) {
                     attachment[field] = value.clone();
@@ -190,7 +193,8 @@ fn check_mentions(allowed: &Value) -> Result<(), Trouble> {
 fn check_voice(body: &Value, files: usize) -> Result<(), Trouble> {
     let one = body["attachments"].as_array().filter(|list| list.len() == 1 && files == 1);
     let entry = one.and_then(|list| list.first());
-    let complete = entry.is_some_and(|entry| entry["duration_secs"].is_number() && entry["waveform"].is_string());
+    let complete =
+        entry.is_some_and(|entry| entry["duration_secs"].is_number() && entry["waveform"].is_string());
     if !complete {
         return Err(trouble(400, 50161, "Voice messages must have supporting metadata."));
     }
@@ -212,7 +216,8 @@ fn check_components(components: &Value) -> Result<(), Trouble> {
     for row in rows {
         only(row, &["type", "components"])?;
         let buttons = row["components"].as_array().filter(|list| (1..=5).contains(&list.len()));
-        let buttons = buttons.filter(|_| row["type"] == 1).ok_or_else(|| bad("a row is 1 to 5 components"))?;
+        let buttons =
+            buttons.filter(|_| row["type"] == 1).ok_or_else(|| bad("a row is 1 to 5 components"))?;
         for button in buttons {
             only(button, &["type", "style", "label", "custom_id", "disabled", "emoji"])?;
             let length = |field: &str| button[field].as_str().map_or(0, |text| text.chars().count());

@@ -154,7 +154,8 @@ impl Discord {
             self.lose_sessions();
         }
         let shared = self.shared.clone();
-        let (address, thread) = OwnThread::start("discord", self.port, move |listener| serve(listener, shared))?;
+        let (address, thread) =
+            OwnThread::start("discord", self.port, move |listener| serve(listener, shared))?;
         self.port = address.port();
         self.shared.world.update(|world| world.port = address.port());
         self.running = Some(thread);
@@ -278,7 +279,13 @@ impl Discord {
             let file = |(name, mime, bytes): &(String, String, Vec<u8>)| world.attach(name, mime, bytes, at);
             let attachments = words.files.iter().map(file).collect();
             let Words { text, reply_to, kind, flags, .. } = words;
-            world.post(Message { reply_to, attachments, kind, flags, ..Message::new(id, channel, person, &text) });
+            world.post(Message {
+                kind,
+                reply_to,
+                attachments,
+                flags,
+                ..Message::new(id, channel, person, &text)
+            });
             id
         })
     }
@@ -335,7 +342,10 @@ impl Discord {
     /// What the bot wrote there.
     pub fn said(&self, channel: Id) -> Vec<Message> {
         let bot = self.bot();
-        self.messages(channel).into_iter().filter(|message| message.author == bot && message.kind != 21).collect()
+        self.messages(channel)
+            .into_iter()
+            .filter(|message| message.author == bot && message.kind != 21)
+            .collect()
     }
 
     /// Waits until the bot has written something with `part` in it.
@@ -345,12 +355,17 @@ impl Discord {
 
     #[track_caller]
     pub fn until_said_blocking(&self, channel: Id, part: &str) -> Message {
-        self.shared.world.until_blocking(&format!("`{part}` in {channel}"), |world| world.find_said(channel, part))
+        self.shared
+            .world
+            .until_blocking(&format!("`{part}` in {channel}"), |world| world.find_said(channel, part))
     }
 
     /// Waits until a message looks a certain way.
     pub async fn until_message(&self, channel: Id, id: Id, wanted: impl Fn(&Message) -> bool) -> Message {
-        self.shared.world.until(|world| world.message(channel, id).filter(|message| wanted(message)).cloned()).await
+        self.shared
+            .world
+            .until(|world| world.message(channel, id).filter(|message| wanted(message)).cloned())
+            .await
     }
 
     /// Waits until that thread is there, and says its name.
@@ -414,7 +429,8 @@ impl Discord {
 
     /// The newest event's sequence in the newest session.
     pub fn sequence(&self) -> usize {
-        let newest = |world: &World| world.sessions.values().next_back().map_or(0, |session| session.log.len());
+        let newest =
+            |world: &World| world.sessions.values().next_back().map_or(0, |session| session.log.len());
         self.shared.world.read(newest)
     }
 }
@@ -450,7 +466,7 @@ impl Discord {
             for session in world.sessions.values_mut() {
                 let last = session.log.iter().rev().find(|event| event["t"] == "MESSAGE_CREATE").cloned();
                 if let Some(last) = last {
-                    session.append("MESSAGE_CREATE", last["d"].clone());
+                    session.append("MESSAGE_CREATE", &last["d"]);
                 }
             }
         });

@@ -59,7 +59,8 @@ impl Trouble {
 
 /// Refuses fields that are not in the documentation, so that a misspelt one is noticed.
 pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), Trouble> {
-    let fields = body.as_object().ok_or_else(|| trouble(400, 50109, "The request body contains invalid JSON."))?;
+    let fields =
+        body.as_object().ok_or_else(|| trouble(400, 50109, "The request body contains invalid JSON."))?;
     match fields.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => Err(invalid(field, "UNKNOWN_FIELD", "this field is not documented")),
         None => Ok(()),
@@ -134,7 +135,10 @@ impl World {
                 let (channel, message) = (self.reachable(channel)?, id(message)?);
                 self.thread_from(channel, message, &ask.body, at)
             }
-            (method @ ("PUT" | "DELETE"), ["channels", channel, "messages", message, "reactions", emoji, "@me"]) => {
+            (
+                method @ ("PUT" | "DELETE"),
+                ["channels", channel, "messages", message, "reactions", emoji, "@me"],
+            ) => {
                 let (channel, message) = (self.reachable(channel)?, id(message)?);
                 self.react(method, channel, message, emoji)
             }
@@ -178,7 +182,8 @@ impl World {
     }
 
     fn list(&self, channel: Id, after: Option<&str>, limit: Option<&str>) -> Answer {
-        let limit = limit.map_or(Some(50), |text| text.parse::<usize>().ok()).filter(|n| (1..=100).contains(n));
+        let limit =
+            limit.map_or(Some(50), |text| text.parse::<usize>().ok()).filter(|n| (1..=100).contains(n));
         let limit = limit.ok_or_else(|| invalid("limit", "NUMBER_TYPE_MAX", "limit is 1 to 100"))?;
         let none = Vec::new();
         let all = self.messages.get(&channel).unwrap_or(&none);
@@ -249,7 +254,11 @@ fn check_thread(body: &Value) -> Result<(), Trouble> {
     if archive.is_null() || known {
         return Ok(());
     }
-    Err(invalid("auto_archive_duration", "BASE_TYPE_CHOICES", "Value must be one of {60, 1440, 4320, 10080}."))
+    Err(invalid(
+        "auto_archive_duration",
+        "BASE_TYPE_CHOICES",
+        "Value must be one of {60, 1440, 4320, 10080}.",
+    ))
 }
 
 /// A path segment without its percent signs.

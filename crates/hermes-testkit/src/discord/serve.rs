@@ -88,14 +88,12 @@ impl Sent {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} -\r\n", self.status);
-        for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
+        let mut lines = vec![format!("HTTP/1.1 {} -", self.status)];
+        lines.extend(self.headers.iter().map(|(name, value)| format!("{name}: {value}")));
         if self.status != 204 {
-            head.push_str(&format!("content-length: {}\r\n", self.body.len()));
+            lines.push(format!("content-length: {}", self.body.len()));
         }
-        head.push_str("\r\n");
+        let head = format!("{}\r\n\r\n", lines.join("\r\n"));
         [head.as_bytes(), &self.body].concat()
     }
 }
@@ -138,7 +136,12 @@ async fn respond(connection: &mut Connection, message: &Message, shared: &Shared
 }
 
 fn ask(message: &Message, path: &str, query: &str) -> Result<Ask, &'static str> {
-    let mut ask = Ask { method: message.method.clone(), path: path.to_owned(), query: query.to_owned(), ..Ask::default() };
+    let mut ask = Ask {
+        method: message.method.clone(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        ..Ask::default()
+    };
     let kind = message.header("content-type").unwrap_or_default();
     if kind.starts_with("multipart/form-data") {
         let parts = form::parse(kind, &message.body).ok_or("The form is not well-formed.")?;
@@ -155,7 +158,8 @@ fn ask(message: &Message, path: &str, query: &str) -> Result<Ask, &'static str> 
         if !kind.starts_with("application/json") {
             return Err("Expected \"Content-Type\" header to be one of {'application/json'}.");
         }
-        ask.body = serde_json::from_slice(&message.body).map_err(|_| "The request body contains invalid JSON.")?;
+        ask.body =
+            serde_json::from_slice(&message.body).map_err(|_| "The request body contains invalid JSON.")?;
     }
     Ok(ask)
 }
@@ -171,7 +175,9 @@ fn file(rest: &str, shared: &Shared) -> Sent {
 
 impl World {
     fn take_fault(&mut self, ask: &Ask) -> Option<Fault> {
-        let fits = |(method, part, _): &(String, String, Fault)| *method == ask.method && ask.path.contains(part.as_str());
+        let fits = |(method, part, _): &(String, String, Fault)| {
+            *method == ask.method && ask.path.contains(part.as_str())
+        };
         let at = self.faults.iter().position(fits)?;
         Some(self.faults.remove(at).2)
     }
@@ -189,11 +195,23 @@ impl World {
         ]);
         let query = if ask.query.is_empty() { String::new() } else { format!("?{}", ask.query) };
         let path = format!("{}{query}", ask.path);
-        self.calls.push(Call { method: ask.method.clone(), path, body: ask.body.clone(), status: sent.status });
+        self.calls.push(Call {
+            method: ask.method.clone(),
+            path,
+            body: ask.body.clone(),
+            status: sent.status,
+        });
         sent
     }
 
-    fn judge(&mut self, ask: &Ask, message: &Message, fault: Option<&Fault>, allowance: Allowance, at: Moment) -> Sent {
+    fn judge(
+        &mut self,
+        ask: &Ask,
+        message: &Message,
+        fault: Option<&Fault>,
+        allowance: Allowance,
+        at: Moment,
+    ) -> Sent {
         if !message.header("user-agent").is_some_and(|agent| agent.starts_with("DiscordBot (")) {
             return Sent::json(403, &trouble(403, 40333, "internal network error").json());
         }

@@ -173,9 +173,9 @@ impl World {
             "resume_gateway_url": format!("ws://127.0.0.1:{}/resume", self.port),
             "application": {"id": self.application.to_string(), "flags": 0},
         });
-        session.append("READY", ready);
+        session.append("READY", &ready);
         for guild in self.guilds.keys() {
-            session.append("GUILD_CREATE", self.guild_json(*guild));
+            session.append("GUILD_CREATE", &self.guild_json(*guild));
         }
         self.sessions.insert(name, session);
         (vec![], Next::On)
@@ -193,7 +193,7 @@ impl World {
         let Some(heard) = heard.filter(|heard| *heard <= session.log.len()) else {
             return (vec![], Next::Close(4007));
         };
-        session.append("RESUMED", json!({}));
+        session.append("RESUMED", &json!({}));
         session.listener = Some((id, heard));
         self.resumed += 1;
         (vec![], Next::On)

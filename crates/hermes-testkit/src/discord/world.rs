@@ -228,7 +228,9 @@ impl World {
     pub(super) fn post(&mut self, message: Message) {
         let event = self.message_event(&message);
         let guild = self.channels.get(&message.channel).and_then(|channel| channel.guild);
-        let open = guild.is_none() || message.author == self.bot || self.mentioned(&message.content).contains(&self.bot);
+        let open = guild.is_none()
+            || message.author == self.bot
+            || self.mentioned(&message.content).contains(&self.bot);
         self.messages.entry(message.channel).or_default().push(message);
         self.publish("MESSAGE_CREATE", &event, guild, open);
     }
@@ -236,10 +238,9 @@ impl World {
     fn message_event(&self, message: &Message) -> Value {
         let mut event = self.message_json(message);
         let guild = self.channels.get(&message.channel).and_then(|channel| channel.guild);
-        if let (Some(guild), Some(person)) = (guild, self.people.get(&message.author)) {
+        if let Some(guild) = guild {
             event["guild_id"] = json!(guild.to_string());
             event["member"] = json!({"nick": Value::Null, "roles": [], "joined_at": "2026-01-01T00:00:00Z"});
-            let _ = person;
         }
         event
     }
@@ -261,13 +262,14 @@ impl World {
                 data["content"] = json!("");
                 data["attachments"] = json!([]);
             }
-            session.append(name, data);
+            session.append(name, &data);
         }
     }
 
     /// The next thing to say on a connection.
     pub(super) fn take_outgoing(&mut self, connection: u64) -> Option<Order> {
-        if let Some(order) = self.connections.get_mut(&connection).and_then(|known| known.orders.pop_front()) {
+        if let Some(order) = self.connections.get_mut(&connection).and_then(|known| known.orders.pop_front())
+        {
             return Some(order);
         }
         let heard_by = |session: &&mut Session| session.listener.is_some_and(|(id, _)| id == connection);
@@ -340,7 +342,7 @@ impl World {
 }
 
 impl Session {
-    pub(super) fn append(&mut self, name: &str, data: Value) {
+    pub(super) fn append(&mut self, name: &str, data: &Value) {
         let sequence = self.log.len() + 1;
         self.log.push(json!({"op": 0, "s": sequence, "t": name, "d": data}));
     }

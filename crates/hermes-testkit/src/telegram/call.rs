@@ -58,7 +58,8 @@ impl Call {
             }
         } else if kind.starts_with("multipart/form-data") {
             let kind = request.header("content-type").unwrap_or_default();
-            let parts = parse_form(kind, &request.body).ok_or_else(|| Refusal::bad("can't parse the form"))?;
+            let parts =
+                parse_form(kind, &request.body).ok_or_else(|| Refusal::bad("can't parse the form"))?;
             for part in parts {
                 if part.file_name.is_some() {
                     call.files.push(part);

@@ -13,7 +13,8 @@ const LONGEST_TEXT: usize = 4096;
 const LONGEST_CAPTION: usize = 1024;
 const LARGEST_DOWNLOAD: usize = 20 * 1024 * 1024;
 const REACTIONS: [&str; 10] = ["👍", "👎", "❤", "🔥", "🥰", "👏", "😁", "🤔", "👀", "💯"];
-const ACTIONS: [&str; 6] = ["typing", "upload_photo", "record_voice", "upload_voice", "upload_document", "upload_video"];
+const ACTIONS: [&str; 6] =
+    ["typing", "upload_photo", "record_voice", "upload_voice", "upload_document", "upload_video"];
 
 /// What every message may carry.
 const SENDING: [&str; 12] = [
@@ -48,7 +49,18 @@ fn parameters(method: &str) -> Option<(&'static [&'static str], bool)> {
         "answerCallbackQuery" => (&["callback_query_id", "text", "show_alert", "cache_time"], false),
         "createForumTopic" => (&["chat_id", "name", "icon_color", "icon_custom_emoji_id"], false),
         "deleteMessage" => (&["chat_id", "message_id"], false),
-        "editMessageText" => (&["chat_id", "message_id", "text", "parse_mode", "entities", "reply_markup", "link_preview_options"], false),
+        "editMessageText" => (
+            &[
+                "chat_id",
+                "message_id",
+                "text",
+                "parse_mode",
+                "entities",
+                "reply_markup",
+                "link_preview_options",
+            ],
+            false,
+        ),
         "editMessageReplyMarkup" => (&["chat_id", "message_id", "reply_markup"], false),
         "sendMessage" => (&["text"], true),
         "sendPhoto" => (&["photo", "caption", "has_spoiler"], true),
@@ -75,7 +87,9 @@ impl World {
             }
             "getWebhookInfo" => {
                 let url = self.hook.as_ref().map_or("", |hook| hook.url.as_str());
-                Ok(json!({"url": url, "pending_update_count": self.pending.len(), "has_custom_certificate": false}))
+                Ok(
+                    json!({"url": url, "pending_update_count": self.pending.len(), "has_custom_certificate": false}),
+                )
             }
             "setMyCommands" => self.set_commands(call),
             "getMyCommands" => Ok(self.commands.clone()),
@@ -145,7 +159,10 @@ impl World {
 
     fn find_file(&self, call: &Call) -> Result<Value> {
         let id = call.text("file_id").ok_or_else(|| Refusal::bad("file_id not specified"))?;
-        let file = self.files.get(id).ok_or_else(|| Refusal::bad("wrong file_id or the file is temporarily unavailable"))?;
+        let file = self
+            .files
+            .get(id)
+            .ok_or_else(|| Refusal::bad("wrong file_id or the file is temporarily unavailable"))?;
         if file.size > LARGEST_DOWNLOAD {
             return Err(Refusal::bad("file is too big"));
         }
@@ -177,8 +194,9 @@ impl World {
 
     fn answer_query(&mut self, call: &Call) -> Result<Value> {
         let known = call.text("callback_query_id").and_then(|id| self.queries.get_mut(id));
-        let known = known
-            .ok_or_else(|| Refusal::bad("query is too old and response timeout expired or query ID is invalid"))?;
+        let known = known.ok_or_else(|| {
+            Refusal::bad("query is too old and response timeout expired or query ID is invalid")
+        })?;
         *known = Some(call.text("text").unwrap_or_default().to_owned());
         Ok(Value::Bool(true))
     }
@@ -211,7 +229,9 @@ impl World {
         let buttons = buttons(call)?;
         let posted = self.posted.iter_mut().find(|posted| (posted.chat, posted.id) == (chat, message));
         let posted = posted.ok_or_else(|| Refusal::bad("message to edit not found"))?;
-        let same = posted.text == formatted.text && posted.entities == formatted.entities && posted.buttons == buttons;
+        let same = posted.text == formatted.text
+            && posted.entities == formatted.entities
+            && posted.buttons == buttons;
         if same {
             return Err(Refusal::bad(
                 "message is not modified: specified new message content and reply markup are exactly the same as a \
@@ -221,7 +241,11 @@ impl World {
         posted.earlier.push(std::mem::replace(&mut posted.text, formatted.text));
         posted.entities = formatted.entities;
         posted.buttons = buttons;
-        Ok(json!({"message_id": message, "date": 1_700_000_000, "chat": {"id": chat}, "text": posted.text}))
+        let text = json!(posted.text);
+        let known = self.messages.get_mut(&(chat, message)).and_then(Value::as_object_mut);
+        let known = known.ok_or_else(|| Refusal::bad("message to edit not found"))?;
+        known.insert("text".to_owned(), text);
+        Ok(Value::Object(known.clone()))
     }
 
     fn edit_buttons(&mut self, call: &Call) -> Result<Value> {
@@ -244,13 +268,14 @@ impl World {
         if kind == "text" && formatted.text.trim().is_empty() {
             return Err(Refusal::bad("message text is empty"));
         }
-        let file = if kind == "text" { None } else { Some(self.take_file(call, &kind)?) };
+        let file = if kind == "text" { None } else { Some(sent_file(call, &kind)?) };
         let buttons = buttons(call)?;
         let reply_to = self.replied(call, chat.id)?;
         self.admit(chat.id)?;
         let id = self.message_id();
         let thread = call.number("message_thread_id");
-        let mut message = json!({"message_id": id, "from": self.bot, "chat": chat.to_json(), "date": self.date()});
+        let mut message =
+            json!({"message_id": id, "from": self.bot, "chat": chat.to_json(), "date": self.date()});
         if let Value::Object(message) = &mut message {
             message.insert(if kind == "text" { "text" } else { "caption" }.to_owned(), json!(formatted.text));
             message.extend(thread.map(|thread| ("message_thread_id".to_owned(), json!(thread))));
@@ -272,24 +297,10 @@ impl World {
         Ok(message)
     }
 
-    fn take_file(&mut self, call: &Call, kind: &str) -> Result<(String, Vec<u8>)> {
-        if let Some(part) = call.file(kind) {
-            let name = part.file_name.clone().unwrap_or_default();
-            if kind == "photo" && !is_picture(&part.bytes) {
-                return Err(Refusal::bad("IMAGE_PROCESS_FAILED"));
-            }
-            return Ok((name, part.bytes.clone()));
-        }
-        match call.text(kind) {
-            Some(url) if url.starts_with("http") => Ok((url.to_owned(), Vec::new())),
-            Some(_) => Err(Refusal::bad("wrong file identifier/HTTP URL specified")),
-            None => Err(Refusal::bad(format!("there is no {kind} in the request"))),
-        }
-    }
-
     fn replied(&self, call: &Call, chat: i64) -> Result<Option<i64>> {
         let parameters = call.document("reply_parameters")?.unwrap_or_default();
-        let number = parameters.get("message_id").and_then(Value::as_i64).or(call.number("reply_to_message_id"));
+        let number =
+            parameters.get("message_id").and_then(Value::as_i64).or(call.number("reply_to_message_id"));
         let lenient = call.flag("allow_sending_without_reply")
             || parameters.get("allow_sending_without_reply").and_then(Value::as_bool) == Some(true);
         match number {
@@ -297,6 +308,21 @@ impl World {
             Some(_) if !lenient => Err(Refusal::bad("message to be replied not found")),
             _ => Ok(None),
         }
+    }
+}
+
+fn sent_file(call: &Call, kind: &str) -> Result<(String, Vec<u8>)> {
+    if let Some(part) = call.file(kind) {
+        let name = part.file_name.clone().unwrap_or_default();
+        if kind == "photo" && !is_picture(&part.bytes) {
+            return Err(Refusal::bad("IMAGE_PROCESS_FAILED"));
+        }
+        return Ok((name, part.bytes.clone()));
+    }
+    match call.text(kind) {
+        Some(url) if url.starts_with("http") => Ok((url.to_owned(), Vec::new())),
+        Some(_) => Err(Refusal::bad("wrong file identifier/HTTP URL specified")),
+        None => Err(Refusal::bad(format!("there is no {kind} in the request"))),
     }
 }
 
@@ -325,7 +351,9 @@ fn buttons(call: &Call) -> Result<Vec<Button>> {
         let field = |name: &str| button.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (text, data) = (field("text"), field("callback_data"));
         if text.is_empty() {
-            return Err(Refusal::bad("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard"));
+            return Err(Refusal::bad(
+                "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard",
+            ));
         }
         if data.is_empty() || data.len() > 64 {
             return Err(Refusal::bad("BUTTON_DATA_INVALID"));

@@ -15,7 +15,7 @@ mod webhook;
 mod world;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::Clock;
 use serde_json::{Map, Value, json};
@@ -43,7 +43,18 @@ pub struct Telegram {
 struct Stage {
     world: Watched<World>,
     gates: Gates,
-    myself: Weak<Stage>,
+}
+
+impl Stage {
+    fn person(&self, id: i64, name: &str) -> Person<'_> {
+        self.world.update(|world| {
+            let handle = name.to_lowercase().replace(' ', "_");
+            let user = json!({"id": id, "is_bot": false, "first_name": name, "username": handle});
+            world.people.entry(id).or_insert(user);
+            world.chats.entry(id).or_insert_with(|| chat(id, "private", name));
+        });
+        Person { stage: self, id }
+    }
 }
 
 impl Telegram {
@@ -53,20 +64,10 @@ impl Telegram {
     }
 
     pub fn start_on(token: &str, port: u16) -> Result<Self, Error> {
-        let stage = Arc::new_cyclic(|myself| Stage {
-            world: Watched::new(World::new(token)),
-            gates: Gates::default(),
-            myself: myself.clone(),
-        });
+        let stage = Arc::new(Stage { world: Watched::new(World::new(token)), gates: Gates::default() });
         let mut telegram = Self { stage, address: None, running: Mutex::default() };
         telegram.address = Some(telegram.serve(port)?);
         Ok(telegram)
-    }
-
-    /// The people's side of a server that runs already.
-    fn over(stage: Weak<Stage>) -> Self {
-        let stage = stage.upgrade().unwrap_or_else(|| unreachable!("the stage asks about itself"));
-        Self { stage, address: None, running: Mutex::default() }
     }
 
     fn serve(&self, port: u16) -> Result<SocketAddr, Error> {
@@ -95,19 +96,14 @@ impl Telegram {
 
     /// Somebody, in a direct chat with the bot and in groups.
     pub fn person(&self, id: i64, name: &str) -> Person<'_> {
-        self.stage.world.update(|world| {
-            let user = json!({"id": id, "is_bot": false, "first_name": name, "username": name.to_lowercase().replace(' ', "_")});
-            world.people.entry(id).or_insert(user);
-            world.chats.entry(id).or_insert_with(|| chat(id, "private", name));
-        });
-        Person { telegram: self, id }
+        self.stage.person(id, name)
     }
 
     /// Another bot that writes in groups.
     pub fn other_bot(&self, id: i64, name: &str) -> Person<'_> {
         let user = json!({"id": id, "is_bot": true, "first_name": name, "username": name});
         self.stage.world.update(|world| world.people.insert(id, user));
-        Person { telegram: self, id }
+        Person { stage: &self.stage, id }
     }
 
     pub fn group(&self, id: i64, title: &str) {
@@ -224,6 +220,13 @@ impl Telegram {
         self.stage.world.until(|world| Some(calls(world, method)).filter(|calls| calls.len() >= count)).await
     }
 
+    #[track_caller]
+    pub fn until_called_blocking(&self, method: &str, count: usize) -> Vec<Map<String, Value>> {
+        let what = format!("{count} calls of {method}");
+        let look = |world: &mut World| Some(calls(world, method)).filter(|calls| calls.len() >= count);
+        self.stage.world.until_blocking(&what, look)
+    }
+
     /// Waits until the bot has confirmed everything.
     pub async fn until_confirmed(&self) {
         self.stage.world.until(|world| world.pending.is_empty().then_some(())).await;
@@ -231,7 +234,9 @@ impl Telegram {
 
     #[track_caller]
     pub fn until_confirmed_blocking(&self) {
-        self.stage.world.until_blocking("everything confirmed", |world| world.pending.is_empty().then_some(()));
+        self.stage
+            .world
+            .until_blocking("everything confirmed", |world| world.pending.is_empty().then_some(()));
     }
 
     /// What the presser of a button was told, once the bot has told something.
@@ -251,7 +256,10 @@ impl Telegram {
 
     /// The statuses the webhook answered with.
     pub async fn until_delivered(&self, count: usize) -> Vec<u16> {
-        self.stage.world.until(|world| (world.delivered.len() >= count).then(|| world.delivered.clone())).await
+        self.stage
+            .world
+            .until(|world| (world.delivered.len() >= count).then(|| world.delivered.clone()))
+            .await
     }
 
     pub fn webhook(&self) -> Option<String> {
@@ -275,7 +283,9 @@ impl Telegram {
 
     /// From now on not more than thirty messages a second, and one in each chat.
     pub fn limits_floods(&self, clock: Arc<dyn Clock>) {
-        self.stage.world.update(|world| world.flood = Some(Flood { clock, sent: std::collections::VecDeque::new() }));
+        self.stage
+            .world
+            .update(|world| world.flood = Some(Flood { clock, sent: std::collections::VecDeque::new() }));
     }
 
     pub fn release(&self, gate: &str) {
@@ -288,7 +298,14 @@ impl Telegram {
 }
 
 fn chat(id: i64, kind: &'static str, title: &str) -> Chat {
-    Chat { id, kind, title: title.to_owned(), topics: std::collections::BTreeMap::new(), blocked: false, migrated_to: None }
+    Chat {
+        id,
+        kind,
+        title: title.to_owned(),
+        topics: std::collections::BTreeMap::new(),
+        blocked: false,
+        migrated_to: None,
+    }
 }
 
 fn newest(world: &World, chat: i64, part: &str) -> Option<Posted> {

@@ -2,15 +2,17 @@
 
 use serde_json::{Value, json};
 
+use super::Stage;
 use super::serve::Answer;
-use super::{Stage, Telegram};
 use crate::http::Message;
 
 const PAGE: &str = include_str!("page.html");
 
 pub(super) fn answer(stage: &Stage, path: &str, query: &str, message: &Message) -> Answer {
     match path {
-        "/" => Answer::Body { status: 200, kind: "text/html; charset=utf-8", bytes: PAGE.as_bytes().to_vec() },
+        "/" => {
+            Answer::Body { status: 200, kind: "text/html; charset=utf-8", bytes: PAGE.as_bytes().to_vec() }
+        }
         "/chat.json" => Answer::json(200, &chat(stage, number(query))),
         "/say" => say(stage, message),
         _ => Answer::json(404, &json!({"ok": false, "error_code": 404, "description": "Not Found"})),
@@ -40,8 +42,7 @@ fn say(stage: &Stage, message: &Message) -> Answer {
     let said: Value = serde_json::from_slice(&message.body).unwrap_or_default();
     let id = said.get("person").and_then(Value::as_i64).unwrap_or(1);
     let field = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
-    let telegram = Telegram::over(stage.myself.clone());
-    let person = telegram.person(id, &format!("Person {id}"));
+    let person = stage.person(id, &format!("Person {id}"));
     match (field("text"), field("press")) {
         (Some(text), _) => drop(person.says(id, &text)),
         (None, Some(words)) => drop(person.presses(id, &words)),

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Telegram;
+use super::Stage;
 use super::world::{Chat, World};
 
 /// Somebody who writes. In a direct chat the chat has the person's number.
 #[derive(Debug, Clone, Copy)]
 pub struct Person<'a> {
-    pub(super) telegram: &'a Telegram,
+    pub(super) stage: &'a Stage,
     pub id: i64,
 }
 
@@ -25,13 +25,15 @@ impl Person<'_> {
 
     /// Answers a message of the chat.
     pub fn replies(&self, chat: i64, to: i64, text: &str) -> i64 {
-        let quoted = self.telegram.stage.world.read(|world| world.messages.get(&(chat, to)).cloned());
+        let quoted = self.stage.world.read(|world| world.messages.get(&(chat, to)).cloned());
         self.sends(chat, json!({"text": text, "entities": entities(text), "reply_to_message": quoted}))
     }
 
     pub fn sends_photo(&self, chat: i64, bytes: &[u8], caption: Option<&str>) -> i64 {
-        let small = self.telegram.file("photos/small.jpg", b"small");
-        let mut fields = json!({"photo": [small, self.telegram.file("photos/large.jpg", bytes)]});
+        let file =
+            |path: &str, bytes: &[u8]| self.stage.world.update(|world| world.store(path, bytes.to_vec()));
+        let sizes = [file("photos/small.jpg", b"small"), file("photos/large.jpg", bytes)];
+        let mut fields = json!({"photo": sizes});
         if let (Value::Object(fields), Some(caption)) = (&mut fields, caption) {
             fields.insert("caption".to_owned(), json!(caption));
             fields.insert("caption_entities".to_owned(), entities(caption));
@@ -41,7 +43,7 @@ impl Person<'_> {
 
     /// A message with these fields beside the usual ones.
     pub fn sends(&self, chat: i64, fields: Value) -> i64 {
-        self.telegram.stage.world.update(|world| {
+        self.stage.world.update(|world| {
             let message = message(world, self.id, chat, fields);
             let id = message.get("message_id").and_then(Value::as_i64).unwrap_or_default();
             world.announce("message", message);
@@ -51,7 +53,7 @@ impl Person<'_> {
 
     /// Changes the text of a message.
     pub fn edits(&self, chat: i64, message: i64, text: &str) {
-        self.telegram.stage.world.update(|world| {
+        self.stage.world.update(|world| {
             let mut edited = world.messages.get(&(chat, message)).cloned().unwrap_or_default();
             if let Value::Object(fields) = &mut edited {
                 fields.insert("text".to_owned(), json!(text));
@@ -64,7 +66,7 @@ impl Person<'_> {
     /// Presses the button with these words below the newest message that has it; the number of the press.
     #[track_caller]
     pub fn presses(&self, chat: i64, words: &str) -> String {
-        self.telegram.stage.world.update(|world| {
+        self.stage.world.update(|world| {
             let found = world.posted.iter().rev().filter(|posted| posted.chat == chat).find_map(|posted| {
                 let button = posted.buttons.iter().find(|button| button.text == words)?;
                 Some((posted.id, button.data.clone()))
@@ -74,7 +76,8 @@ impl Person<'_> {
             world.queries.insert(id.clone(), None);
             let from = world.people.get(&self.id).cloned();
             let message = world.messages.get(&(chat, message)).cloned();
-            let query = json!({"id": id, "from": from, "message": message, "chat_instance": "1", "data": data});
+            let query =
+                json!({"id": id, "from": from, "message": message, "chat_instance": "1", "data": data});
             world.announce("callback_query", query);
             id
         })

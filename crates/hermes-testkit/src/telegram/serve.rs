@@ -133,9 +133,12 @@ async fn updates(stage: &Stage, call: &Call) -> Result<Value> {
         world.poll += 1;
         Ok(world.poll)
     })?;
-    let limit = call.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100).clamp(1, 100);
-    let allowed: Vec<String> =
-        call.document("allowed_updates")?.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
+    let limit =
+        call.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100).clamp(1, 100);
+    let allowed: Vec<String> = call
+        .document("allowed_updates")?
+        .and_then(|list| serde_json::from_value(list).ok())
+        .unwrap_or_default();
     let look = stage.world.until(|world| {
         if world.poll != mine {
             let why = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
@@ -146,7 +149,8 @@ async fn updates(stage: &Stage, call: &Call) -> Result<Value> {
         let waiting: Vec<Value> = world.pending.iter().take(limit).map(|(_, update)| update.clone()).collect();
         (!waiting.is_empty()).then_some(Ok(Value::Array(waiting)))
     });
-    let patience = Duration::from_secs(call.number("timeout").and_then(|span| span.try_into().ok()).unwrap_or(0));
+    let patience =
+        Duration::from_secs(call.number("timeout").and_then(|span| span.try_into().ok()).unwrap_or(0));
     tokio::time::timeout(patience, look).await.unwrap_or(Ok(json!([])))
 }
 

@@ -39,7 +39,8 @@ async fn post(url: &str, secret: Option<&str>, body: &str) -> Option<u16> {
     let rest = url.strip_prefix("http://")?;
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
     let mut stream = TcpStream::connect(address).await.ok()?;
-    let secret = secret.map(|secret| format!("X-Telegram-Bot-Api-Secret-Token: {secret}\r\n")).unwrap_or_default();
+    let secret =
+        secret.map(|secret| format!("X-Telegram-Bot-Api-Secret-Token: {secret}\r\n")).unwrap_or_default();
     let request = format!(
         "POST /{path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n{secret}connection: close\r\n\
          content-length: {}\r\n\r\n{body}",

@@ -1,4 +1,5 @@
 mod clock;
+mod discord;
 mod fixture;
 mod gates;
 mod home;
@@ -7,6 +8,7 @@ mod peers;
 mod playing;
 mod scripts;
 mod standalone;
+mod telegram;
 mod transport;
 mod wires;
 

@@ -24,7 +24,8 @@ pub(super) fn read(markdown: &str) -> Vec<Block> {
         if let Some(fence) = Fence::opening(line) {
             at = read_code(&lines, at + 1, &fence, &mut blocks);
         } else if lines.get(at + 1).is_some_and(|next| line.contains('|') && is_ruler(next)) {
-            let rows: Vec<&str> = lines.iter().skip(at).take_while(|row| row.contains('|')).copied().collect();
+            let rows: Vec<&str> =
+                lines.iter().skip(at).take_while(|row| row.contains('|')).copied().collect();
             at += rows.len();
             blocks.push(Block::Table(rows.into_iter().map(align).collect::<Vec<_>>().join("\n")));
         } else {
@@ -117,7 +118,9 @@ fn not_bold(spans: Vec<Span>) -> Vec<Span> {
 
 /// The line of dashes under the head of a table.
 fn is_ruler(line: &str) -> bool {
-    line.contains('|') && line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
+    line.contains('|')
+        && line.contains('-')
+        && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
 /// A row whose cells have lost their marks and keep their width.

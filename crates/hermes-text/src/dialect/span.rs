@@ -71,6 +71,9 @@ const MARKS: [Mark; 7] = [
 ];
 const UNDERSCORE: Mark = Mark { sign: '_', count: 1, styles: &[Style::Italic] };
 
+/// Longer labels and addresses are none; looking for their ends must not take for ever.
+const LONGEST_LABEL: usize = 1000;
+const LONGEST_ADDRESS: usize = 2048;
 const ESCAPABLE: &str = "\\`*_{}[]()<>#+-.!|~";
 /// What makes an address one that a chat can follow.
 const SCHEMES: [&str; 6] = ["https://", "http://", "ftp://", "mailto:", "tel:", "tg://"];
@@ -102,8 +105,8 @@ impl Reader {
                 spans.push(span);
                 at = next;
             } else {
-                // A run of ticks that opens nothing is passed as a whole: its rest must not pair with another.
-                let run = if c == '`' { self.run(at) } else { 1 };
+                // A run of marks that opens nothing is passed as a whole: its rest must not pair with another.
+                let run = if "`*_~|".contains(c) { self.run(at) } else { 1 };
                 text.extend(std::iter::repeat_n(c, run));
                 at += run;
             }
@@ -137,13 +140,13 @@ impl Reader {
     fn code(&self, at: usize) -> Option<(Span, usize)> {
         let (from, to) = self.code_bounds(at)?;
         let ticks = self.run(at);
-        let mut text = self.text(from, to);
+        let text = self.text(from, to);
         // More ticks than one make room for ticks inside, and a blank keeps those apart.
         if ticks > 1
             && let Some(padded) = text.strip_prefix(' ').and_then(|text| text.strip_suffix(' '))
             && !padded.trim().is_empty()
         {
-            text = padded.to_owned();
+            return Some((Span::Code(padded.to_owned()), to + ticks));
         }
         Some((Span::Code(text), to + ticks))
     }
@@ -181,10 +184,8 @@ impl Reader {
         let (url, next) = self.address(close + 1)?;
         let words = self.text(at + 2, close);
         let words = if words.trim().is_empty() { url.clone() } else { words };
-        let span = match self.open.link {
-            true => Span::Text(words),
-            false => Span::Link { label: vec![Span::Text(words)], url },
-        };
+        let label = Span::Text(words);
+        let span = if self.open.link { label } else { Span::Link { label: vec![label], url } };
         Some((span, next))
     }
 
@@ -192,10 +193,10 @@ impl Reader {
     fn closing_bracket(&self, at: usize) -> Option<usize> {
         let mut depth = 0_usize;
         let mut end = at;
-        while let Some(c) = self.at(end) {
+        while let Some(c) = self.at(end).filter(|_| end - at <= LONGEST_LABEL) {
             match c {
                 '\\' => end += 1,
-                '`' => end = self.code_bounds(end).map_or(end + self.run(end) - 1, |(_, to)| to + self.run(end) - 1),
+                '`' => end = self.code_bounds(end).map_or(end, |(_, to)| to) + self.run(end) - 1,
                 '[' => depth += 1,
                 ']' => {
                     depth -= 1;
@@ -218,7 +219,7 @@ impl Reader {
         let mut depth = 0_usize;
         let mut end = at;
         loop {
-            match self.at(end)? {
+            match self.at(end).filter(|_| end - at <= LONGEST_ADDRESS)? {
                 '\\' => end += 1,
                 '(' => depth += 1,
                 ')' if depth == 1 => break,
@@ -237,7 +238,7 @@ impl Reader {
 
     /// `<address>`.
     fn autolink(&self, at: usize) -> Option<(Span, usize)> {
-        let end = at + self.chars.iter().skip(at).position(|c| *c == '>')?;
+        let end = at + self.chars.iter().skip(at).take(LONGEST_ADDRESS).position(|c| *c == '>')?;
         let url = self.text(at + 1, end);
         if !can_be_followed(&url) {
             return None;
@@ -257,7 +258,7 @@ impl Reader {
             return None;
         }
         let ends = |c: &char| c.is_whitespace() || "<>\"`*|[]".contains(*c);
-        let length = self.chars.iter().skip(at).position(|c| ends(c)).unwrap_or(self.chars.len() - at);
+        let length = self.chars.iter().skip(at).position(ends).unwrap_or(self.chars.len() - at);
         Some((Span::Text(self.text(at, at + length)), at + length))
     }
 
@@ -299,11 +300,11 @@ impl Reader {
     fn closing(&self, mark: &Mark, from: usize) -> Option<usize> {
         let mut at = from;
         while let Some(c) = self.at(at) {
-            let run = self.run(at);
             match c {
                 '\\' => at += 2,
-                '`' => at = self.code_bounds(at).map_or(at + run, |(_, to)| to + run),
+                '`' => at = self.code_bounds(at).map_or(at, |(_, to)| to) + self.run(at),
                 c if c == mark.sign => {
+                    let run = self.run(at);
                     // The last marks of a longer run close what was opened first.
                     let end = if run == mark.count || run == 3 { Some(at + run - mark.count) } else { None };
                     if let Some(end) = end.filter(|end| *end > from && self.closes(mark, *end)) {

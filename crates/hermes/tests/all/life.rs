@@ -1,9 +1,13 @@
 //! The whole life of a chat on each platform, through the built program and an emulated platform.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use hermes_testkit::discord::{self, Discord, Id, Words};
 use hermes_testkit::slack::{self, Slack};
+use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{ModelServer, Script, TempHome};
 use serde_json::{Value, json};
 
@@ -77,6 +81,112 @@ impl Stage for OnSlack {
     }
 }
 
+struct OnTelegram(Telegram);
+
+const TELEGRAM_TOKEN: &str = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
+const ANN: i64 = 7;
+
+impl Stage for OnTelegram {
+    fn platform(&self) -> &'static str {
+        "telegram"
+    }
+
+    fn extra(&self) -> Value {
+        json!({"base_url": self.0.base_url()})
+    }
+
+    fn env(&self) -> String {
+        format!("TELEGRAM_BOT_TOKEN={TELEGRAM_TOKEN}\n")
+    }
+
+    fn says(&self, text: &str) {
+        self.0.person(ANN, "Ann").says(ANN, text);
+    }
+
+    fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]) {
+        let mut document = self.0.file(&format!("documents/{name}"), bytes);
+        document["file_name"] = json!(name);
+        document["mime_type"] = json!(mime);
+        self.0.person(ANN, "Ann").sends(ANN, json!({"document": document, "caption": text}));
+    }
+
+    fn presses(&self, label: &str) {
+        self.0.person(ANN, "Ann").presses(ANN, label);
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.0.messages(ANN).into_iter().map(|posted| posted.text).collect()
+    }
+
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        self.0.messages(ANN).into_iter().filter_map(|posted| posted.file).collect()
+    }
+
+    fn limit(&self) -> usize {
+        4096
+    }
+}
+
+struct OnDiscord {
+    discord: Discord,
+    ann: Id,
+    chat: Id,
+}
+
+impl Stage for OnDiscord {
+    fn platform(&self) -> &'static str {
+        "discord"
+    }
+
+    fn extra(&self) -> Value {
+        json!({"base_url": self.discord.base_url()})
+    }
+
+    fn env(&self) -> String {
+        format!("DISCORD_BOT_TOKEN={}\n", discord::TOKEN)
+    }
+
+    fn says(&self, text: &str) {
+        self.discord.says(self.ann, self.chat, text);
+    }
+
+    fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]) {
+        self.discord.writes(self.ann, self.chat, Words::new(text).file(name, mime, bytes));
+    }
+
+    fn presses(&self, label: &str) {
+        let messages = self.discord.said(self.chat);
+        let message = messages.iter().rfind(|message| message.buttons().iter().any(|button| *button == label));
+        self.discord.presses(self.ann, message.unwrap(), label);
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.discord.said(self.chat).into_iter().map(|message| message.content).collect()
+    }
+
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let messages = self.discord.said(self.chat);
+        let attachments = messages.iter().flat_map(|message| &message.attachments);
+        let name = |file: &Value| file["filename"].as_str().unwrap().to_owned();
+        attachments.map(|file| (name(file), fetch(file["url"].as_str().unwrap()))).collect()
+    }
+
+    fn limit(&self) -> usize {
+        2000
+    }
+}
+
+/// A file from an emulator, by its address.
+fn fetch(url: &str) -> Vec<u8> {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let at = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    answer.split_off(at + 4)
+}
+
 /// The program with a home of its own, on that stage.
 struct House {
     home: TempHome,
@@ -125,10 +235,17 @@ impl House {
         command
     }
 
-    fn start(&self) -> Gateway {
+    /// Starts the gateway and waits until it hears the platform.
+    fn start(&self, platform: &str) -> Gateway {
         let log = std::fs::File::create(self.home.join("gateway.out")).unwrap();
         let child = self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        Gateway(child)
+        let gateway = Gateway(child);
+        until("the platform is connected", || {
+            let text = std::fs::read_to_string(self.home.join("gateway_state.json")).unwrap_or_default();
+            let state: Value = serde_json::from_str(&text).unwrap_or_default();
+            state["pid"] == gateway.0.id() && state["platforms"][platform]["state"] == "connected"
+        });
+        gateway
     }
 }
 
@@ -156,7 +273,7 @@ fn script(limit: usize) -> Script {
 /// Stranger, pairing, tools, long answers, files, interrupt, approval, reset, restart.
 fn live(stage: &dyn Stage) {
     let house = House::new(stage);
-    let gateway = house.start();
+    let gateway = house.start(stage.platform());
 
     stage.says("hello");
     let told = stage.until_said("pairing code");
@@ -202,7 +319,7 @@ fn live(stage: &dyn Stage) {
     stage.says("think slowly");
     house.server.wait_until_at_blocking("slow", 1);
     drop(gateway);
-    let again = house.start();
+    let again = house.start(stage.platform());
     house.server.wait_until_at_blocking("slow", 1);
     house.server.open("slow");
     stage.until_said("slow and steady");
@@ -222,4 +339,17 @@ fn slack() {
     slack.person("U1", "Ann");
     slack.direct("D1");
     live(&OnSlack(slack));
+}
+
+#[test]
+fn telegram() {
+    live(&OnTelegram(Telegram::start(TELEGRAM_TOKEN).unwrap()));
+}
+
+#[test]
+fn discord() {
+    let discord = Discord::start().unwrap();
+    let ann = discord.person("ann", Some("Ann"));
+    let chat = discord.dm(ann);
+    live(&OnDiscord { discord, ann, chat });
 }

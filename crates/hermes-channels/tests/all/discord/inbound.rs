@@ -40,7 +40,8 @@ async fn a_mention_gets_a_thread_and_the_thread_needs_no_mention() {
     let running = stage.up(&[]).await;
     stage.discord.says(stage.ann, stage.channel, "nothing for you");
     let bob = stage.discord.person("bob", None);
-    let id = stage.discord.says(stage.ann, stage.channel, &stage.mention(&format!("what does <@{bob}> say?")));
+    let id =
+        stage.discord.says(stage.ann, stage.channel, &stage.mention(&format!("what does <@{bob}> say?")));
     running.inbox.until_taken(1).await;
     stage.discord.says(stage.ann, id, "go on");
     stage.discord.says(stage.ann, stage.channel, "still nothing for you");
@@ -114,8 +115,11 @@ async fn free_channels_forums_and_other_bots() {
     let jammed = taken.iter().find(|envelope| envelope.text() == "jammed").unwrap();
     assert_eq!(jammed.place.chat_name.as_deref(), Some("Home / help / my printer"));
     assert_eq!(jammed.place.kind, ChatKind::Thread);
-    let in_free: Vec<String> =
-        taken.iter().filter(|envelope| envelope.place.chat_id == free.to_string()).map(Envelope::text).collect();
+    let in_free: Vec<String> = taken
+        .iter()
+        .filter(|envelope| envelope.place.chat_id == free.to_string())
+        .map(Envelope::text)
+        .collect();
     assert_eq!(in_free, ["free", "I may ask"]);
 }
 
@@ -143,13 +147,16 @@ async fn files_are_fetched_and_what_cannot_be_is_named() {
     assert_eq!(files(&taken[0]), expected);
     assert!(taken[0].text().starts_with("look\n\n[The user sent a file (run.exe)"), "{}", taken[0].text());
     assert!(taken[0].text().contains("/cdn/"), "{}", taken[0].text());
-    assert_eq!((taken[1].text(), files(&taken[1])), (String::new(), vec![(AttachmentKind::Voice, b"voice".to_vec())]));
+    assert_eq!(
+        (taken[1].text(), files(&taken[1])),
+        (String::new(), vec![(AttachmentKind::Voice, b"voice".to_vec())])
+    );
     assert_eq!(taken[2].text(), "(This message has no text content.)");
 }
 
 #[tokio::test]
 async fn a_message_that_cannot_be_taken_in_is_tried_again_and_keeps_its_place() {
-    let stage = Stage::new();
+    let stage = Stage::quick();
     let running = stage.up(&[]).await;
     running.inbox.refuse_next();
     running.inbox.refuse_next();
@@ -166,7 +173,9 @@ async fn allowed_and_ignored_channels() {
     let stage = Stage::new();
     let other = stage.discord.channel(stage.guild, "other");
     let (allowed, ignored) = (stage.channel.to_string(), other.to_string());
-    for variables in [[("DISCORD_ALLOWED_CHANNELS", allowed.as_str())], [("DISCORD_IGNORED_CHANNELS", &ignored)]] {
+    for variables in
+        [[("DISCORD_ALLOWED_CHANNELS", allowed.as_str())], [("DISCORD_IGNORED_CHANNELS", &ignored)]]
+    {
         let running = stage.up(&variables).await;
         stage.discord.says(stage.ann, other, &stage.mention("there"));
         stage.discord.says(stage.ann, stage.channel, &stage.mention("here"));

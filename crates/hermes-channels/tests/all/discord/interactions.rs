@@ -44,7 +44,11 @@ async fn discord_hears_at_once_even_while_the_channel_is_held_up() {
     stage.discord.writes(stage.ann, stage.dm, Words::new("first").file("a.png", "image/png", b"p"));
     let used = stage.discord.uses_command(stage.ann, stage.dm, "stop", &[]);
     assert_eq!(stage.discord.until_acknowledged(used).await, 5);
-    assert_eq!(stage.discord.response(used), Response::Thinking, "nothing is promised before it is committed");
+    assert_eq!(
+        stage.discord.response(used),
+        Response::Thinking,
+        "nothing is promised before it is committed"
+    );
     running.inbox.shut(false);
     running.inbox.until_taken(2).await;
     assert_eq!(running.inbox.texts(), ["first", "/stop"], "in the order of the channel");
@@ -55,7 +59,8 @@ async fn a_press_says_what_the_button_stands_for() {
     let stage = Stage::new();
     let running = stage.up(&[]).await;
     let choice = |label: &str, says: &str| Choice { label: label.into(), says: says.into() };
-    let mut question = reply("discord", &hermes_types::Place::new(ChatKind::Dm, stage.dm.to_string()), "may I?");
+    let mut question =
+        reply("discord", &hermes_types::Place::new(ChatKind::Dm, stage.dm.to_string()), "may I?");
     question.choices = vec![choice("Allow once", "/approve"), choice("Deny", "/deny")];
     running.channel.send(&question).await.unwrap();
     let asked = stage.discord.until_said(stage.dm, "may I?").await;
@@ -79,12 +84,16 @@ async fn a_press_says_what_the_button_stands_for() {
 async fn a_thread_from_the_menu_with_its_first_words() {
     let stage = Stage::new();
     let running = stage.up(&[]).await;
-    let options = [("name", json!("plans")), ("message", json!("let us begin")), ("auto_archive_duration", json!(60))];
+    let options =
+        [("name", json!("plans")), ("message", json!("let us begin")), ("auto_archive_duration", json!(60))];
     let used = stage.discord.uses_command(stage.ann, stage.channel, "thread", &options);
     let taken = running.inbox.until_taken(1).await;
     let threads = stage.discord.threads(stage.channel);
     assert_eq!(threads.len(), 1);
-    assert_eq!((taken[0].text(), taken[0].place.chat_id.clone()), ("let us begin".into(), threads[0].to_string()));
+    assert_eq!(
+        (taken[0].text(), taken[0].place.chat_id.clone()),
+        ("let us begin".into(), threads[0].to_string())
+    );
     assert_eq!(taken[0].place.chat_name.as_deref(), Some("Home / #general / plans"));
     let said = stage.discord.until_response(used, |response| matches!(response, Response::Text(_))).await;
     assert_eq!(said, Response::Text(format!("Opened <#{}>.", threads[0])));

@@ -6,8 +6,10 @@ mod outbound;
 mod socket;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_task::SystemClock;
+use hermes_testkit::TestClock;
 use hermes_testkit::discord::{Discord, Id, TOKEN};
 use hermes_types::{Clock, Connection};
 use serde_json::{Value, json};
@@ -27,6 +29,11 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         Self::on(Discord::start().unwrap(), Arc::new(SystemClock::new()))
+    }
+
+    /// Short pauses pass at once; time limits stay quiet.
+    fn quick() -> Self {
+        Self::with_clock(Arc::new(TestClock::auto_advance_up_to(Duration::from_secs(6))))
     }
 
     /// The emulator and the channel go by the same clock.

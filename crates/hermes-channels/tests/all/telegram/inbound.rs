@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use hermes_channels::Host as _;
 use hermes_testkit::telegram::{Fault, Telegram};
-use hermes_types::{AttachmentKind, ChatKind, Envelope};
+use hermes_types::AttachmentKind::{self, Audio, Document, Image, Voice};
+use hermes_types::{ChatKind, Envelope};
 use serde_json::json;
 
 use super::{ALICE, Bench, GROUP, TOKEN};
@@ -25,10 +27,16 @@ async fn a_message_with_all_that_is_known_about_it() {
     assert_eq!((envelope.place.kind, envelope.place.chat_id.as_str()), (ChatKind::Dm, "7"));
     assert_eq!(envelope.place.chat_name.as_deref(), Some("Alice"));
     let sender = &envelope.sender;
-    assert_eq!((sender.user_id.as_deref(), sender.user_name.as_deref(), sender.handle.as_deref()), (Some("7"), Some("Alice"), Some("alice")));
+    assert_eq!(
+        (sender.user_id.as_deref(), sender.user_name.as_deref(), sender.handle.as_deref()),
+        (Some("7"), Some("Alice"), Some("alice"))
+    );
     assert_eq!(envelope.quiet_ms, 600);
     assert_eq!(taken[1].platform_key, format!("{ALICE}:{second}"));
-    assert_eq!((taken[1].reply_to.clone(), taken[1].reply_to_text.as_deref()), (Some(first.to_string()), Some("hello there")));
+    assert_eq!(
+        (taken[1].reply_to.clone(), taken[1].reply_to_text.as_deref()),
+        (Some(first.to_string()), Some("hello there"))
+    );
 }
 
 #[tokio::test]
@@ -67,7 +75,10 @@ async fn pictures_sounds_and_documents_are_kept() {
     alice.sends_photo(ALICE, JPEG, Some("look"));
     alice.sends(ALICE, json!({"voice": telegram.file("voice/1.oga", b"OggS")}));
     alice.sends(ALICE, json!({"audio": named("music/1.mp3", b"ID3", "song.mp3", "audio/mpeg")}));
-    alice.sends(ALICE, json!({"document": named("docs/1", b"plain words", "notes.txt", "text/plain"), "caption": "read it"}));
+    alice.sends(
+        ALICE,
+        json!({"document": named("docs/1", b"plain words", "notes.txt", "text/plain"), "caption": "read it"}),
+    );
     alice.sends(ALICE, json!({"document": named("docs/2", b"\x89PNG", "shot.png", "image/png")}));
     let mut sticker = telegram.file("stickers/1.webp", b"RIFF");
     sticker["emoji"] = json!("😀");
@@ -79,7 +90,6 @@ async fn pictures_sounds_and_documents_are_kept() {
         let extension = file.path.rsplit('.').next().unwrap().to_owned();
         (envelope.text(), file.kind, extension, std::fs::read(&file.path).unwrap(), envelope.quiet_ms)
     };
-    use AttachmentKind::{Audio, Document, Image, Voice};
     let expected: [(&str, AttachmentKind, &str, &[u8], u64); 6] = [
         ("look", Image, "jpg", JPEG, 800),
         ("", Voice, "ogg", b"OggS", 0),
@@ -111,15 +121,22 @@ async fn what_is_not_taken_is_told_in_words() {
     let bench = Bench::new(&[]);
     let telegram = &bench.telegram;
     let alice = telegram.person(ALICE, "Alice");
-    let file = |name: &str, size: serde_json::Value| json!({"file_id": "x", "file_name": name, "file_size": size});
+    let file =
+        |name: &str, size: serde_json::Value| json!({"file_id": "x", "file_name": name, "file_size": size});
     alice.sends(ALICE, json!({"document": file("program.exe", json!(10))}));
     alice.sends(ALICE, json!({"document": file("large.pdf", json!(30_000_000))}));
     alice.sends(ALICE, json!({"document": file("unknown.pdf", json!(null))}));
-    alice.sends(ALICE, json!({"video": {"file_id": "v", "file_name": "film.mp4", "duration": 12}, "caption": "watch"}));
+    alice.sends(
+        ALICE,
+        json!({"video": {"file_id": "v", "file_name": "film.mp4", "duration": 12}, "caption": "watch"}),
+    );
     alice.sends(ALICE, json!({"sticker": {"file_id": "s", "emoji": "🎉", "is_animated": true}}));
     alice.sends(ALICE, json!({"location": {"latitude": 48.2, "longitude": 16.37}}));
     let place = json!({"latitude": 48.2, "longitude": 16.37});
-    alice.sends(ALICE, json!({"location": place, "venue": {"location": place, "title": "Café", "address": "Ring 1"}}));
+    alice.sends(
+        ALICE,
+        json!({"location": place, "venue": {"location": place, "title": "Café", "address": "Ring 1"}}),
+    );
     alice.sends(ALICE, json!({"contact": {"phone_number": "1"}}));
     let taken = bench.bot.inbox.until_taken(8).await;
     let words = [
@@ -153,9 +170,18 @@ async fn a_download_is_tried_three_times_and_then_told_about() {
     }
     alice.sends_photo(ALICE, JPEG, Some("but the words are here"));
     let taken = bench.bot.inbox.until_taken(2).await;
-    assert!(taken[1].text().contains("could not be fetched") && taken[1].text().contains("but the words are here"));
+    assert!(
+        taken[1].text().contains("could not be fetched")
+            && taken[1].text().contains("but the words are here")
+    );
     assert!(!taken[1].text().contains("secret-token"));
-    let pauses: Vec<u128> = bench.clock.slept().iter().map(std::time::Duration::as_millis).filter(|ms| [1500, 3000].contains(ms)).collect();
+    let pauses: Vec<u128> = bench
+        .clock
+        .slept()
+        .iter()
+        .map(std::time::Duration::as_millis)
+        .filter(|ms| [1500, 3000].contains(ms))
+        .collect();
     assert_eq!(pauses, [1500, 3000, 1500, 3000]);
 }
 
@@ -192,7 +218,12 @@ async fn groups_that_require_a_mention() {
     let bench = Bench::with(telegram, &variables, json!({}), &Memory::new(), &Arc::default());
     let telegram = &bench.telegram;
     let (alice, other) = (telegram.person(ALICE, "Alice"), telegram.other_bot(99, "Other"));
-    bench.bot.channel.send(&super::saying(&hermes_types::Place::new(ChatKind::Group, GROUP.to_string()), "mine")).await.unwrap();
+    bench
+        .bot
+        .channel
+        .send(&super::saying(&hermes_types::Place::new(ChatKind::Group, GROUP.to_string()), "mine"))
+        .await
+        .unwrap();
     let mine = telegram.messages(GROUP)[0].id;
     let foreign = alice.says(GROUP, "not for you");
     alice.replies(GROUP, foreign, "nor this");
@@ -211,8 +242,43 @@ async fn groups_that_require_a_mention() {
     telegram.until_confirmed().await;
     assert_eq!(
         bench.bot.inbox.texts(),
-        ["well,  what is it", "an answer to you", "Hey Hermes look", "anything", "/status", "beep", "direct", "see"]
+        [
+            "well,  what is it",
+            "an answer to you",
+            "Hey Hermes look",
+            "anything",
+            "/status",
+            "beep",
+            "direct",
+            "see"
+        ]
     );
+}
+
+#[tokio::test]
+async fn an_album_is_mentioned_once() {
+    let telegram = Telegram::start(TOKEN).unwrap();
+    telegram.group(GROUP, "Team");
+    let bench = Bench::with(
+        telegram,
+        &[("TELEGRAM_REQUIRE_MENTION", "true")],
+        json!({}),
+        &Memory::new(),
+        &Arc::default(),
+    );
+    let alice = bench.telegram.person(ALICE, "Alice");
+    let mention = json!([{"type": "mention", "offset": 0, "length": 11}]);
+    for (album, caption) in [("1", None), ("2", Some("@hermes_bot look")), ("2", None), ("2", None)] {
+        let photo = bench.telegram.file("photos/x.jpg", JPEG);
+        let entities = caption.map(|_| mention.clone());
+        alice.sends(
+            GROUP,
+            json!({"photo": [photo], "media_group_id": album, "caption": caption, "caption_entities": entities}),
+        );
+    }
+    let taken = bench.bot.inbox.until_taken(3).await;
+    bench.telegram.until_confirmed().await;
+    assert_eq!((taken.len(), taken[0].text().as_str()), (3, "look"));
 }
 
 #[tokio::test]
@@ -224,7 +290,8 @@ async fn only_some_chats_and_topics() {
     let (good, noisy) = (telegram.topic(GROUP, "Good"), telegram.topic(GROUP, "Noisy"));
     let ignored = format!("{GROUP}:{noisy}");
     let chats = GROUP.to_string();
-    let variables = [("TELEGRAM_ALLOWED_CHATS", chats.as_str()), ("TELEGRAM_IGNORED_THREADS", ignored.as_str())];
+    let variables =
+        [("TELEGRAM_ALLOWED_CHATS", chats.as_str()), ("TELEGRAM_IGNORED_THREADS", ignored.as_str())];
     let bench = Bench::with(telegram, &variables, json!({}), &Memory::new(), &Arc::default());
     let alice = bench.telegram.person(ALICE, "Alice");
     alice.says(elsewhere, "no");
@@ -235,8 +302,15 @@ async fn only_some_chats_and_topics() {
     bench.telegram.until_confirmed().await;
     assert_eq!(bench.bot.inbox.texts(), ["yes", "general"]);
     assert_eq!(taken[0].place.thread_id, Some(good.to_string()));
+    bench.bot.stop().await;
     let topics = good.to_string();
-    let bench = Bench::with(bench.telegram, &[("TELEGRAM_ALLOWED_TOPICS", topics.as_str())], json!({}), &Memory::new(), &Arc::default());
+    let bench = Bench::with(
+        bench.telegram,
+        &[("TELEGRAM_ALLOWED_TOPICS", topics.as_str())],
+        json!({}),
+        &Memory::new(),
+        &Arc::default(),
+    );
     let alice = bench.telegram.person(ALICE, "Alice");
     alice.says(GROUP, "general");
     alice.says_in(GROUP, good, "topic");
@@ -250,7 +324,10 @@ async fn only_some_chats_and_topics() {
 async fn channels_write_in_their_own_name() {
     let telegram = Telegram::start(TOKEN).unwrap();
     let chat = json!({"id": -1009, "type": "channel", "title": "News"});
-    telegram.announces("channel_post", json!({"message_id": 5, "chat": chat, "sender_chat": chat, "date": 1, "text": "post"}));
+    telegram.announces(
+        "channel_post",
+        json!({"message_id": 5, "chat": chat, "sender_chat": chat, "date": 1, "text": "post"}),
+    );
     let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
     let taken = bench.bot.inbox.until_taken(1).await;
     assert_eq!((taken[0].place.kind, taken[0].sender.user_id.as_deref()), (ChatKind::Channel, Some("-1009")));
@@ -268,7 +345,6 @@ async fn topics_of_direct_chats_are_made_and_remembered() {
     bench.telegram.until_called("createForumTopic", 1).await;
     let alice = bench.telegram.person(ALICE, "Alice");
     let number = loop {
-        use hermes_channels::Host as _;
         let saved = host.setting("telegram", "dm_topics").unwrap();
         if let Some(number) = saved.pointer("/0/topics/0/thread_id").and_then(serde_json::Value::as_i64) {
             assert_eq!(saved.pointer("/0/topics/0/skill"), Some(&json!("jira")), "the rest stays");
@@ -279,11 +355,13 @@ async fn topics_of_direct_chats_are_made_and_remembered() {
     assert_eq!(bench.telegram.topics(ALICE), ["Work"]);
     alice.says_in(ALICE, number, "in a topic");
     alice.says_in(ALICE, 55, "in the old one");
-    let created = json!({"message_thread_id": 77, "is_topic_message": true, "forum_topic_created": {"name": "Fresh"}});
+    let created =
+        json!({"message_thread_id": 77, "is_topic_message": true, "forum_topic_created": {"name": "Fresh"}});
     alice.sends(ALICE, created);
     alice.says_in(ALICE, 77, "in one somebody made");
     let taken = bench.bot.inbox.until_taken(3).await;
-    let seen: Vec<_> = taken.iter().map(|envelope| (envelope.place.topic.as_deref(), envelope.skill.as_deref())).collect();
+    let seen: Vec<_> =
+        taken.iter().map(|envelope| (envelope.place.topic.as_deref(), envelope.skill.as_deref())).collect();
     assert_eq!(seen, [(Some("Work"), Some("jira")), (Some("Old"), Some("old-skill")), (Some("Fresh"), None)]);
     assert_eq!(bench.telegram.calls("createForumTopic").len(), 1);
 }

@@ -33,7 +33,13 @@ impl Bench {
         Self::with(Telegram::start(TOKEN).unwrap(), variables, json!({}), &Memory::new(), &Arc::default())
     }
 
-    fn with(telegram: Telegram, variables: &[(&str, &str)], extra: Value, host: &Arc<Memory>, inbox: &Arc<Inbox>) -> Self {
+    fn with(
+        telegram: Telegram,
+        variables: &[(&str, &str)],
+        extra: Value,
+        host: &Arc<Memory>,
+        inbox: &Arc<Inbox>,
+    ) -> Self {
         telegram.person(ALICE, "Alice");
         let clock = patient_clock();
         let bot = listen(&telegram, variables, extra, host, inbox, &clock);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_testkit::telegram::{Fault, Telegram};
-use hermes_types::{Attachment, AttachmentKind, ChannelError, ChatKind, Choice, LengthUnit, Mark, Piece, Place, Reply};
+use hermes_types::AttachmentKind::{self, Audio, Document, Image, Video, Voice};
+use hermes_types::{Attachment, ChannelError, ChatKind, Choice, LengthUnit, Mark, Piece, Place, Reply};
 use serde_json::json;
 
 use super::{ALICE, Bench, GROUP, TOKEN, dm, listen, saying, sending};
@@ -34,7 +35,9 @@ async fn marks_become_entities_and_the_question_is_quoted() {
 
 #[tokio::test]
 async fn quoting_can_be_off_or_everywhere() {
-    for (mode, expected) in [("off", [false, false, false]), ("first", [true, false, false]), ("all", [true, true, false])] {
+    for (mode, expected) in
+        [("off", [false, false, false]), ("first", [true, false, false]), ("all", [true, true, false])]
+    {
         let bench = Bench::new(&[("TELEGRAM_REPLY_TO_MODE", mode)]);
         let question = bench.telegram.person(ALICE, "Alice").says(ALICE, "hi");
         let part = |key: &str, reply_to: Option<i64>| Reply {
@@ -45,7 +48,8 @@ async fn quoting_can_be_off_or_everywhere() {
         for reply in [part("turn:1:0", Some(question)), part("turn:1:1", None), part("job:2:0", None)] {
             bench.bot.channel.send(&reply).await.unwrap();
         }
-        let quoted: Vec<bool> = bench.telegram.messages(ALICE).iter().map(|said| said.reply_to.is_some()).collect();
+        let quoted: Vec<bool> =
+            bench.telegram.messages(ALICE).iter().map(|said| said.reply_to.is_some()).collect();
         assert_eq!(quoted, expected, "{mode}");
     }
 }
@@ -55,7 +59,11 @@ async fn the_longest_parts_fit() {
     let bench = Bench::new(&[]);
     let abilities = bench.bot.channel.abilities();
     assert_eq!((abilities.limit, abilities.unit), (4096, LengthUnit::Utf16));
-    let text = format!("```rust\n{}```\n{}", "let a_b = \"*x*\"; // 𝄞 .!\n".repeat(300), "**bold** (1.5) - [l](https://e.org)! ".repeat(300));
+    let text = format!(
+        "```rust\n{}```\n{}",
+        "let a_b = \"*x*\"; // 𝄞 .!\n".repeat(300),
+        "**bold** (1.5) - [l](https://e.org)! ".repeat(300)
+    );
     let parts = hermes_text::split(&text, abilities.limit, abilities.unit);
     assert!(parts.len() > 3);
     for part in &parts {
@@ -64,13 +72,19 @@ async fn the_longest_parts_fit() {
     let said = bench.telegram.messages(ALICE);
     assert_eq!(said.len(), parts.len());
     assert!(said[0].text.ends_with(&format!("(1/{})", parts.len())), "{}", said[0].text);
-    assert!(said.iter().all(|said| said.fields.get("parse_mode") == Some(&json!("MarkdownV2"))), "none fell back");
+    assert!(
+        said.iter().all(|said| said.fields.get("parse_mode") == Some(&json!("MarkdownV2"))),
+        "none fell back"
+    );
 }
 
 #[tokio::test]
 async fn what_telegram_cannot_read_is_sent_without_marks() {
     let bench = Bench::new(&[]);
-    bench.telegram.fails("sendMessage", Fault::refuse(400, "Bad Request: can't parse entities: Character '.' is reserved"));
+    bench.telegram.fails(
+        "sendMessage",
+        Fault::refuse(400, "Bad Request: can't parse entities: Character '.' is reserved"),
+    );
     bench.bot.channel.send(&saying(&dm(), "**bold** and [x](https://e.org)")).await.unwrap();
     let said = &bench.telegram.messages(ALICE)[0];
     assert_eq!((said.text.as_str(), said.fields.get("parse_mode")), ("bold and x (https://e.org)", None));
@@ -106,10 +120,15 @@ async fn failures_say_what_can_be_done() {
     let bench = Bench::new(&[]);
     let send = async || bench.bot.channel.send(&saying(&dm(), "x")).await;
     bench.telegram.fails("sendMessage", Fault::too_many(7));
-    assert!(matches!(send().await, Err(ChannelError::Retry { after: Some(after), .. }) if after == Duration::from_secs(7)));
+    assert!(
+        matches!(send().await, Err(ChannelError::Retry { after: Some(after), .. }) if after == Duration::from_secs(7))
+    );
     bench.telegram.fails("sendMessage", Fault::DropAfter);
     let unclear = send().await;
-    assert!(matches!(&unclear, Err(ChannelError::Retry { reason, .. }) if reason.contains("not known whether")), "{unclear:?}");
+    assert!(
+        matches!(&unclear, Err(ChannelError::Retry { reason, .. }) if reason.contains("not known whether")),
+        "{unclear:?}"
+    );
     assert_eq!(bench.telegram.messages(ALICE).len(), 1, "it was said, and nobody knows");
     bench.telegram.fails("sendMessage", Fault::Garbage);
     assert!(matches!(send().await, Err(ChannelError::Retry { .. })));
@@ -119,11 +138,21 @@ async fn failures_say_what_can_be_done() {
     let nowhere = Place::new(ChatKind::Dm, "4711");
     assert!(matches!(bench.bot.channel.send(&saying(&nowhere, "x")).await, Err(ChannelError::Refused(_))));
     let named = Place::new(ChatKind::Dm, "alice");
-    assert!(matches!(bench.bot.channel.send(&saying(&named, "x")).await, Err(ChannelError::Refused(words)) if words.contains("alice")));
-    assert!(matches!(bench.bot.channel.send(&saying(&dm(), "```\n```")).await, Err(ChannelError::Refused(_))));
+    assert!(
+        matches!(bench.bot.channel.send(&saying(&named, "x")).await, Err(ChannelError::Refused(words)) if words.contains("alice"))
+    );
+    assert!(matches!(
+        bench.bot.channel.send(&saying(&dm(), "```\n```")).await,
+        Err(ChannelError::Refused(_))
+    ));
     bench.telegram.kill();
+    // A connection that was open before may have carried something; a new one cannot be made.
+    let _ = send().await;
     let away = send().await;
-    assert!(matches!(&away, Err(ChannelError::Retry { reason, .. }) if !reason.contains("not known") && !reason.contains("secret-token")), "{away:?}");
+    assert!(
+        matches!(&away, Err(ChannelError::Retry { reason, .. }) if !reason.contains("not known") && !reason.contains("secret-token")),
+        "{away:?}"
+    );
 }
 
 #[tokio::test]
@@ -168,9 +197,13 @@ async fn files_go_out_as_what_they_are() {
     let bench = Bench::new(&[]);
     let host = bench.bot.host.clone();
     let file = |kind: AttachmentKind, name: &str, bytes: &[u8]| {
-        Piece::File(Attachment { kind, path: host.file(name, bytes), name: Some(name.to_owned()), mime: None })
+        Piece::File(Attachment {
+            kind,
+            path: host.file(name, bytes),
+            name: Some(name.to_owned()),
+            mime: None,
+        })
     };
-    use AttachmentKind::{Audio, Document, Image, Video, Voice};
     let cases: [(AttachmentKind, &str, &[u8], &str); 8] = [
         (Image, "a.png", b"\x89PNG", "photo"),
         (Image, "a.gif", b"GIF8", "animation"),
@@ -186,19 +219,28 @@ async fn files_go_out_as_what_they_are() {
         let said = bench.telegram.messages(ALICE).pop().unwrap();
         let (sent_name, sent_bytes) = said.file.unwrap();
         assert_eq!((said.kind.as_str(), sent_bytes.as_slice()), (way, bytes), "{name}");
-        assert!(sent_name.starts_with(&name[..1]), "{sent_name}");
+        assert_eq!(sent_name, name.replace('"', "_"));
     }
     let words = Piece::Text { text: "see *this*".to_owned() };
-    let receipt = bench.bot.channel.send(&sending(&dm(), vec![words, file(Image, "c.png", b"\x89PNG")])).await.unwrap();
+    let receipt =
+        bench.bot.channel.send(&sending(&dm(), vec![words, file(Image, "c.png", b"\x89PNG")])).await.unwrap();
     assert_eq!(receipt.message_ids.len(), 1);
     assert_eq!(bench.telegram.messages(ALICE).pop().unwrap().text, "see this");
-    let missing = Piece::File(Attachment { kind: Image, path: "/nowhere/x.png".to_owned(), name: None, mime: None });
-    assert!(matches!(bench.bot.channel.send(&sending(&dm(), vec![missing])).await, Err(ChannelError::Refused(words)) if words.contains("/nowhere/x.png")));
+    let missing =
+        Piece::File(Attachment { kind: Image, path: "/nowhere/x.png".to_owned(), name: None, mime: None });
+    assert!(
+        matches!(bench.bot.channel.send(&sending(&dm(), vec![missing])).await, Err(ChannelError::Refused(words)) if words.contains("/nowhere/x.png"))
+    );
 }
 
 fn question(choices: &[(&str, &str)]) -> Reply {
-    let choices = choices.iter().map(|(label, says)| Choice { label: (*label).to_owned(), says: (*says).to_owned() });
-    Reply { choices: choices.collect(), idempotency_key: "question:holder:3".to_owned(), ..saying(&dm(), "May I?") }
+    let choices =
+        choices.iter().map(|(label, says)| Choice { label: (*label).to_owned(), says: (*says).to_owned() });
+    Reply {
+        choices: choices.collect(),
+        idempotency_key: "question:holder:3".to_owned(),
+        ..saying(&dm(), "May I?")
+    }
 }
 
 #[tokio::test]
@@ -206,14 +248,23 @@ async fn buttons_say_what_they_stand_for_also_after_a_restart() {
     let bench = Bench::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
     let long = "a choice with very many words, more than sixty-four bytes of them in any case";
-    let choices = [("Allow once", "/approve"), ("Always allow", "/approve always"), ("Deny", "/deny"), ("Blue", "Blue"), ("Long", long)];
+    let choices = [
+        ("Allow once", "/approve"),
+        ("Always allow", "/approve always"),
+        ("Deny", "/deny"),
+        ("Blue", "Blue"),
+        ("Long", long),
+    ];
     bench.bot.channel.send(&question(&choices)).await.unwrap();
     let asked = bench.telegram.messages(ALICE)[0].clone();
     assert_eq!(asked.buttons[0].data, "ea:once:3");
     let press = alice.presses(ALICE, "Allow once");
     let taken = bench.bot.inbox.until_taken(1).await;
     bench.telegram.until_answered(&press).await;
-    assert_eq!((taken[0].text().as_str(), taken[0].platform_key.clone()), ("/approve", format!("callback:{press}")));
+    assert_eq!(
+        (taken[0].text().as_str(), taken[0].platform_key.clone()),
+        ("/approve", format!("callback:{press}"))
+    );
     assert_eq!(taken[0].sender.user_id.as_deref(), Some("7"));
     assert_eq!(taken[0].reply_to, Some(asked.id.to_string()), "whoever asked can tell which question it was");
     let (inbox, host) = bench.bot.kill().await;

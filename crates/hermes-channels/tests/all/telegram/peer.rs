@@ -1,4 +1,5 @@
-//! The channel against an emulator that nobody here wrote. Skipped, saying so, where it is not installed.
+//! The channel against programs that nobody here wrote: an emulator, and Telegram's own reader of marked text. Skipped, saying so,
+//! where they are not installed.
 #![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
 use std::io::{BufRead as _, BufReader};
@@ -7,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use hermes_testkit::telegram::parse_markdown_v2;
 use hermes_testkit::{RealClock, http_post};
 use hermes_types::Clock;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::{TOKEN, dm, options, saying};
@@ -24,17 +28,23 @@ impl Drop for Peer {
     }
 }
 
-fn start() -> Option<(Peer, SocketAddr)> {
+/// Where a peer is installed, if it is.
+fn installed(name: &str, within: &str) -> Option<PathBuf> {
     let peers = std::env::var_os("HERMES_PEERS").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
         PathBuf::from,
     );
-    let home = peers.join("telegram");
-    if !home.join("node_modules/telegram-test-api").exists() {
-        assert!(std::env::var_os("CI").is_none(), "telegram-test-api must be installed on CI");
-        println!("skipped: telegram-test-api is not installed in {}", home.display());
-        return None;
+    let home = peers.join(name);
+    if home.join(within).exists() {
+        return Some(home);
     }
+    assert!(std::env::var_os("CI").is_none(), "{within} must be installed on CI");
+    println!("skipped: there is no {within} in {}", home.display());
+    None
+}
+
+fn start() -> Option<(Peer, SocketAddr)> {
+    let home = installed("telegram", "node_modules/telegram-test-api")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/telegram_serve.cjs");
     let mut child = Command::new("node")
         .arg(script)
@@ -47,6 +57,93 @@ fn start() -> Option<(Peer, SocketAddr)> {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().parse().unwrap_or_else(|_| panic!("the peer said {line:?}"));
     Some((Peer(child), address))
+}
+
+/// What Telegram's own library reads in texts: what is seen, or what it complains about.
+fn read_by_tdlib(texts: &[String]) -> Option<Vec<Result<String, String>>> {
+    let python = installed("tdlib", "bin/python")?.join("bin/python");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/tdlib_parse.py");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("texts.json");
+    std::fs::write(&file, json!(texts).to_string()).unwrap();
+    let output = Command::new(python).arg(script).arg(&file).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let answers: Vec<Value> =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{complaint}"));
+    let read = |answer: &Value| match answer.get("text").and_then(Value::as_str) {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(answer.get("error").and_then(Value::as_str).unwrap_or_default().to_owned()),
+    };
+    Some(answers.iter().map(read).collect())
+}
+
+/// Texts in which anything that means something stands beside anything else.
+fn texts() -> Vec<String> {
+    let pieces = [
+        "*",
+        "**",
+        "***",
+        "_",
+        "__",
+        "~",
+        "~~",
+        "||",
+        "|",
+        "`",
+        "```",
+        "\n",
+        " ",
+        ">",
+        "> ",
+        "# ",
+        "- ",
+        "[",
+        "](",
+        ")",
+        "(",
+        "![",
+        "https://e.org/a_b",
+        "\\",
+        "\\.",
+        "word",
+        "é",
+        "𝄞",
+        "中",
+        "\n```\n",
+        ".",
+        "{",
+        "=",
+        "```rust\n",
+    ];
+    let some = proptest::collection::vec(proptest::sample::select(pieces.to_vec()), 0..14);
+    let mut runner = TestRunner::deterministic();
+    (0..4000).map(|_| some.new_tree(&mut runner).unwrap().current().concat()).collect()
+}
+
+#[test]
+fn telegram_itself_reads_every_rendering() {
+    let sources = texts();
+    let rendered: Vec<String> = sources.iter().map(|text| hermes_text::dialect::telegram(text)).collect();
+    let Some(read) = read_by_tdlib(&rendered) else { return };
+    for (source, (rendered, read)) in sources.iter().zip(rendered.iter().zip(read)) {
+        let ours = parse_markdown_v2(rendered).map(|read| read.text);
+        assert!(read.is_ok() && read == ours, "{source:?} as {rendered:?}: {read:?}, {ours:?}");
+    }
+}
+
+#[test]
+fn the_emulator_takes_no_text_that_telegram_does_not() {
+    let sources = texts();
+    let Some(theirs) = read_by_tdlib(&sources) else { return };
+    for (source, theirs) in sources.iter().zip(theirs) {
+        let ours = parse_markdown_v2(source).map(|read| read.text);
+        match (ours, theirs) {
+            (Ok(ours), theirs) => assert_eq!(Ok(ours), theirs, "{source:?}"),
+            // Some things about quotes Telegram takes and does not write about; the emulator is stricter.
+            (Err(why), Ok(_)) => assert!(source.contains('>'), "{source:?}: {why}"),
+            (Err(_), Err(_)) => {}
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

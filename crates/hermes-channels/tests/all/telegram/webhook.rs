@@ -21,10 +21,14 @@ async fn bench() -> (Bench, SocketAddr) {
     let address = free.local_addr().unwrap();
     drop(free);
     let (url, port) = (format!("http://{address}/hook"), address.port().to_string());
-    let variables =
-        [("TELEGRAM_WEBHOOK_URL", url.as_str()), ("TELEGRAM_WEBHOOK_PORT", &port), ("TELEGRAM_WEBHOOK_SECRET", SECRET)];
+    let variables = [
+        ("TELEGRAM_WEBHOOK_URL", url.as_str()),
+        ("TELEGRAM_WEBHOOK_PORT", &port),
+        ("TELEGRAM_WEBHOOK_SECRET", SECRET),
+    ];
     let extra = json!({"webhook_host": "127.0.0.1"});
-    let bench = Bench::with(Telegram::start(TOKEN).unwrap(), &variables, extra, &Memory::new(), &Arc::default());
+    let bench =
+        Bench::with(Telegram::start(TOKEN).unwrap(), &variables, extra, &Memory::new(), &Arc::default());
     bench.telegram.until_called("setWebhook", 1).await;
     (bench, address)
 }
@@ -79,7 +83,7 @@ async fn knock(address: SocketAddr, method: &str, path: &str, secret: &str, body
     let _ = stream.write_all(body.as_bytes()).await;
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer)[9..].parse().unwrap()
+    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 #[tokio::test]
@@ -92,7 +96,11 @@ async fn a_port_that_is_taken_is_named() {
         ("TELEGRAM_WEBHOOK_SECRET", SECRET),
     ];
     let extra = json!({"webhook_host": "127.0.0.1"});
-    let bench = Bench::with(Telegram::start(TOKEN).unwrap(), &variables, extra, &Memory::new(), &Arc::default());
+    let bench =
+        Bench::with(Telegram::start(TOKEN).unwrap(), &variables, extra, &Memory::new(), &Arc::default());
     let ended = bench.bot.ended().await;
-    assert!(matches!(&ended, Err(ChannelError::Retry { reason, .. }) if reason.contains("TELEGRAM_WEBHOOK_PORT")), "{ended:?}");
+    assert!(
+        matches!(&ended, Err(ChannelError::Retry { reason, .. }) if reason.contains("TELEGRAM_WEBHOOK_PORT")),
+        "{ended:?}"
+    );
 }

@@ -1,0 +1,115 @@
+//! Files that came with a message: fetched and kept, or named in words.
+
+use std::time::Duration;
+
+use hermes_net::{Request, StatusCode};
+use hermes_types::{AttachmentKind, Cancel, Deadline, Piece};
+
+use super::Discord;
+use super::inbound::TRIES;
+use super::wire::{Attachment, Message};
+use crate::host::Incoming;
+use crate::media::{self, LARGEST_DOCUMENT, Verdict};
+use crate::pause::Pauses;
+
+/// A message that was recorded, not written.
+const VOICE: u64 = 8192;
+const NO_TEXT: &str = "(This message has no text content.)";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Discord {
+    /// The text with notes about what could not be fetched, then the files.
+    pub(super) async fn parts(&self, message: &Message, text: String) -> Vec<Piece> {
+        let mut texts = vec![text];
+        let mut files = Vec::new();
+        let forwarded = message.message_snapshots.iter().flat_map(|snapshot| &snapshot.message.attachments);
+        for attachment in message.attachments.iter().chain(forwarded) {
+            match self.fetch(attachment, message.flags & VOICE != 0).await {
+                Ok(file) => files.push(Piece::File(file)),
+                Err(note) => texts.push(note),
+            }
+        }
+        texts.retain(|text| !text.is_empty());
+        if texts.is_empty() && files.is_empty() {
+            texts.push(NO_TEXT.to_owned());
+        }
+        let mut parts = Vec::new();
+        if !texts.is_empty() {
+            parts.push(Piece::Text { text: texts.join("\n\n") });
+        }
+        parts.extend(files);
+        parts
+    }
+
+    /// The file, or a note that takes its place.
+    async fn fetch(
+        &self,
+        attachment: &Attachment,
+        recorded: bool,
+    ) -> Result<hermes_types::Attachment, String> {
+        let (kind, extension) = judge(attachment, recorded)?;
+        let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
+        let missing = |why: &str| {
+            let shown = name.unwrap_or("without a name");
+            format!(
+                "[The user sent a file ({shown}) that could not be fetched: {why}. It is at {}]",
+                attachment.url
+            )
+        };
+        let bytes = self.download(&attachment.url).await.map_err(|why| missing(&why))?;
+        let mime = attachment.content_type.as_deref();
+        let incoming = Incoming { kind, name, extension: &extension, mime, bytes: &bytes };
+        self.host.keep(incoming).await.map_err(|why| missing(&why))
+    }
+
+    async fn download(&self, url: &str) -> Result<bytes::Bytes, String> {
+        let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
+        let mut pauses = Pauses::new(Duration::from_millis(1500), Duration::from_secs(3));
+        loop {
+            let deadline = Deadline::after(&*self.rest.clock, PATIENCE);
+            let request =
+                Request::get(url).map_err(|error| error.to_string())?.follow(3).answer_within(PATIENCE);
+            let problem = match self.rest.client.send(request, deadline, &Cancel::new()).await {
+                Ok(response) if response.status().is_success() => match response.bytes(cap).await {
+                    Ok(bytes) => return Ok(bytes),
+                    Err(error) => (error.is_transient(), error.to_string()),
+                },
+                Ok(response) => {
+                    let status = response.status();
+                    let later = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+                    (later, format!("status {}", status.as_u16()))
+                }
+                Err(error) => (error.is_transient(), error.to_string()),
+            };
+            let (later, why) = problem;
+            if !later || pauses.failures() + 1 >= TRIES {
+                return Err(why);
+            }
+            self.rest.clock.sleep(pauses.next()).await;
+        }
+    }
+}
+
+/// What kind of file it is and the extension it is kept under, or why it is not taken.
+fn judge(attachment: &Attachment, recorded: bool) -> Result<(AttachmentKind, String), String> {
+    let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
+    let mime = attachment.content_type.as_deref().unwrap_or_default();
+    let (kind, usual) = match mime.split('/').next() {
+        Some("image") => (AttachmentKind::Image, ".jpg"),
+        Some("audio") if recorded => (AttachmentKind::Voice, ".ogg"),
+        Some("audio") => (AttachmentKind::Audio, ".mp3"),
+        _ => match media::judge_document(name, attachment.content_type.as_deref(), attachment.size) {
+            Verdict::Take(kind, extension) => return Ok((kind, extension)),
+            Verdict::Explain(note) => return Err(format!("{note} It is at {}", attachment.url)),
+        },
+    };
+    if attachment.size.is_some_and(|size| size > LARGEST_DOCUMENT) {
+        let shown = name.unwrap_or("without a name");
+        return Err(format!(
+            "[The user sent a file ({shown}) of more than 20 MB. It is at {}]",
+            attachment.url
+        ));
+    }
+    let extension = media::extension_for(mime).or_else(|| name.and_then(media::extension_of));
+    Ok((kind, extension.unwrap_or_else(|| usual.to_owned())))
+}
