@@ -53,7 +53,8 @@ impl Platform {
 }
 
 /// All of them, in the order people see.
-pub const PLATFORMS: &[Platform] = &[crate::telegram::PLATFORM, crate::discord::PLATFORM, crate::slack::PLATFORM];
+pub const PLATFORMS: &[Platform] =
+    &[crate::telegram::PLATFORM, crate::discord::PLATFORM, crate::slack::PLATFORM];
 
 /// The platform of that name.
 pub fn platform(name: &str) -> Option<&'static Platform> {

@@ -49,7 +49,7 @@ impl Gateway {
         self.connect(channel.clone());
         let gateway = self.clone();
         drop(self.tasks.spawn_cooperative(format!("listening to {platform}"), move |cancel| async move {
-            let door = Door { gateway: gateway.clone(), state, failures: AtomicU32::new(0) };
+            let door = Door { gateway: gateway.clone(), state, failures: AtomicU32::new(0), told: Mutex::default() };
             gateway.listen(&*channel, &door, &cancel).await;
         }));
     }
@@ -83,12 +83,15 @@ impl Gateway {
                 }
                 Ok(()) => (None, "the connection ended".to_owned()),
                 Err(ChannelError::Retry { after, reason }) => (after, reason),
+                Err(ChannelError::Unsure(reason)) => (None, reason),
                 Err(error) => {
                     self.disconnect(platform);
                     let code = code_of(platform, &error);
                     return self.give_up(platform, &code, reason_of(error), &door.state);
                 }
             };
+            // Whatever it tells next is news.
+            door.told.lock().unwrap_or_else(PoisonError::into_inner).take();
             let failures = door.failures.fetch_add(1, Ordering::Relaxed);
             let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(8)).min(LONGEST_PAUSE);
             let pause = after.unwrap_or(pause).clamp(Duration::from_secs(1), LONGEST_PAUSE);
@@ -113,7 +116,8 @@ fn code_of(platform: &str, error: &ChannelError) -> String {
 
 fn reason_of(error: ChannelError) -> String {
     match error {
-        ChannelError::Reauthorise(reason)
+        ChannelError::Unsure(reason)
+        | ChannelError::Reauthorise(reason)
         | ChannelError::Refused(reason)
         | ChannelError::Conflict(reason)
         | ChannelError::Retry { reason, .. } => reason,
@@ -126,6 +130,8 @@ struct Door {
     state: Arc<StateFile>,
     /// Attempts since it last worked.
     failures: AtomicU32,
+    /// What was told last: a channel may say the same with every message.
+    told: Mutex<Option<Connection>>,
 }
 
 impl Intake for Door {
@@ -134,6 +140,10 @@ impl Intake for Door {
     }
 
     fn connection(&self, platform: &str, connection: Connection) {
+        let before = self.told.lock().unwrap_or_else(PoisonError::into_inner).replace(connection.clone());
+        if before.as_ref() == Some(&connection) {
+            return;
+        }
         let now = self.gateway.clock.now();
         match connection {
             Connection::Up => {

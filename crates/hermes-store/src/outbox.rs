@@ -22,12 +22,15 @@ pub struct Due {
     pub earlier: EarlierSend,
 }
 
+/// The note of a reply of which nobody knows whether it arrived.
+const UNKNOWN: &str = "unknown";
+
 /// What is known about an earlier attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlierSend {
     /// There was none, or it surely failed.
     None,
-    /// A process died while sending: the platform may have it already.
+    /// The process or the connection died while sending: the platform may have it already.
     Unknown,
 }
 
@@ -79,9 +82,19 @@ impl Store {
         })
     }
 
-    /// The platform surely did not take it; it is due again at `not_before`.
-    pub fn postpone(&self, id: OutboxId, not_before: Timestamp, note: String) -> Pending<()> {
+    /// It is due again at `not_before`; whether the platform may have it already is remembered for then.
+    pub fn postpone(
+        &self,
+        id: OutboxId,
+        not_before: Timestamp,
+        note: String,
+        earlier: EarlierSend,
+    ) -> Pending<()> {
         self.write(Durability::Disk, move |scope| {
+            let note = match earlier {
+                EarlierSend::None => note.as_str(),
+                EarlierSend::Unknown => UNKNOWN,
+            };
             scope
                 .connection
                 .prepare_cached("UPDATE hx_outbox SET state = 'waiting', not_before = ?2, note = ?3 WHERE id = ?1 AND state = 'sending'")?
@@ -167,7 +180,7 @@ fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Att
     let mut due = Vec::new();
     while let Some(row) = rows.next()? {
         let earlier = match column::text(row, 3)?.as_deref() {
-            Some("unknown") => EarlierSend::Unknown,
+            Some(UNKNOWN) => EarlierSend::Unknown,
             _ => EarlierSend::None,
         };
         due.push(Due {

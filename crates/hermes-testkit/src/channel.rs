@@ -123,6 +123,11 @@ impl FakeChannel {
         self.platform.update(|platform| platform.faults.push_back(fault));
     }
 
+    /// Waits until every send that was to go wrong has begun.
+    pub async fn until_failed(&self) {
+        self.platform.until(|platform| platform.faults.is_empty().then_some(())).await;
+    }
+
     /// Listening ends with this the next time; call it again for the time after.
     pub fn break_next(&self, error: ChannelError) {
         self.platform.update(|platform| platform.breaks.push_back(error));
@@ -258,7 +263,7 @@ impl Channel for FakeChannel {
                 Some(SendFault::Hang) => std::future::pending::<()>().await,
                 Some(SendFault::TakeAndFail) => {
                     self.put(&reply.place, text_of(reply), Some(reply));
-                    return Err(retry());
+                    return Err(ChannelError::Unsure("the fake platform hung up".to_owned()));
                 }
                 None => {}
             }

@@ -235,6 +235,9 @@ pub enum Accepted {
 pub enum ChannelError {
     #[error("try again{}: {reason}", .after.map(|d| format!(" in {} s", d.as_secs())).unwrap_or_default())]
     Retry { after: Option<Duration>, reason: String },
+    /// The connection died in the middle: trying again may do it twice.
+    #[error("nobody knows whether it arrived: {0}")]
+    Unsure(String),
     #[error("sign in again: {0}")]
     Reauthorise(String),
     /// Another program is connected in our place; one of the two has to go.

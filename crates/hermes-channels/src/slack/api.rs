@@ -31,6 +31,14 @@ impl Failure {
     fn new(error: ChannelError, code: &str) -> Self {
         Self { error, code: code.to_owned(), unsure: false }
     }
+
+    /// What it means for something that must not be said twice.
+    pub(super) fn of_a_send(self) -> ChannelError {
+        match self.error {
+            ChannelError::Retry { reason, .. } if self.unsure => ChannelError::Unsure(reason),
+            error => error,
+        }
+    }
 }
 
 impl From<Failure> for ChannelError {

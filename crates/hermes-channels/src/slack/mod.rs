@@ -12,9 +12,8 @@ mod settings;
 mod socket;
 mod spool;
 
-use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -61,8 +60,6 @@ pub(crate) struct Slack {
     names: Names,
     threads: Threads,
     spool: Spool,
-    /// Replies that may have arrived although the call failed.
-    unsure: Mutex<HashSet<String>>,
 }
 
 impl Slack {
@@ -83,7 +80,6 @@ impl Slack {
             names: Names::default(),
             threads: Threads::default(),
             spool: Spool::default(),
-            unsure: Mutex::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use hermes_types::{Certainty, ChannelError, Choice, Piece, Place, Receipt, Reply
 use serde_json::{Value, json};
 
 use super::Slack;
-use super::api::Arguments;
+use super::api::{Arguments, Failure};
 
 /// The most a section of a message with buttons may hold.
 const SECTION: usize = 3000;
@@ -31,11 +31,6 @@ impl Slack {
 
     async fn say(&self, reply: &Reply, text: &str) -> Result<String, ChannelError> {
         let key = &reply.idempotency_key;
-        if self.unsure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(key)
-            && let Some(ts) = self.find(reply).await?
-        {
-            return Ok(ts);
-        }
         let mut body = body(&reply.place, text);
         body["metadata"] = json!({"event_type": EVENT, "event_payload": {"key": key}});
         if !reply.choices.is_empty() {
@@ -45,13 +40,8 @@ impl Slack {
         if self.settings.reply_broadcast && reply.reply_to.is_some() && reply.place.thread_id.is_some() {
             body["reply_broadcast"] = json!(true);
         }
-        let answer = self.api.call("chat.postMessage", Arguments::Json(&body)).await.map_err(|failure| {
-            if failure.unsure {
-                self.unsure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key.clone());
-            }
-            failure.error
-        })?;
-        ts_of(&answer)
+        let answer = self.api.call("chat.postMessage", Arguments::Json(&body)).await;
+        ts_of(&answer.map_err(Failure::of_a_send)?)
     }
 
     /// The message an earlier attempt at this reply left in the chat.

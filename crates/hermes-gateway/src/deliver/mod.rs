@@ -148,17 +148,22 @@ impl Delivery {
 
     async fn not_sent(&self, due: Due, error: ChannelError, limit: usize) -> Result<(), Error> {
         let now = self.clock.now();
+        let unsure = matches!(error, ChannelError::Unsure(_)) || due.earlier == EarlierSend::Unknown;
         match error {
+            ChannelError::Retry { reason, .. } | ChannelError::Unsure(reason)
+                if now.since(due.created_at) > TOO_OLD =>
+            {
+                self.store.mark_undeliverable(due.id, reason, now).await
+            }
             ChannelError::Retry { after, reason } => {
-                let pause = FIRST_PAUSE.saturating_mul(1 << due.attempts.min(8)).min(LONGEST_PAUSE);
-                let pause = after.unwrap_or(pause).max(Duration::from_millis(50));
-                if now.since(due.created_at) > TOO_OLD {
-                    return self.store.mark_undeliverable(due.id, reason, now).await;
-                }
-                self.store.postpone(due.id, now.plus(pause), reason).await
+                let pause = after.unwrap_or_else(|| pause(due.attempts)).max(Duration::from_millis(50));
+                self.store.postpone(due.id, now.plus(pause), reason, certainty(unsure)).await
+            }
+            ChannelError::Unsure(reason) => {
+                self.store.postpone(due.id, now.plus(pause(due.attempts)), reason, certainty(unsure)).await
             }
             ChannelError::Reauthorise(reason) | ChannelError::Conflict(reason) => {
-                self.store.postpone(due.id, now.plus(LONGEST_PAUSE), reason).await
+                self.store.postpone(due.id, now.plus(LONGEST_PAUSE), reason, certainty(unsure)).await
             }
             ChannelError::Refused(reason) => self.say_plainly(due, reason, limit, now).await,
         }
@@ -186,4 +191,13 @@ impl Delivery {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn pause(attempts: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << attempts.min(8)).min(LONGEST_PAUSE)
+}
+
+/// What the next attempt has to know of those before it.
+fn certainty(unsure: bool) -> EarlierSend {
+    if unsure { EarlierSend::Unknown } else { EarlierSend::None }
 }

@@ -2,24 +2,29 @@
 
 use std::time::Duration;
 
+use hermes_store::OutboxState;
 use hermes_task::SystemClock;
 use hermes_testkit::SendFault;
-use hermes_types::Clock as _;
+use hermes_types::{Certainty, Clock as _, OutboxId};
 
 use super::support::{Bench, Step, TestModel};
 
 /// Lets time pass until the text is there.
 async fn in_time(bench: &Bench, part: &str) {
-    let said = bench.channel.until_said("ann", part);
-    let passing = async {
+    passing(bench, bench.channel.until_said("ann", part)).await;
+}
+
+/// Lets time pass until something has come.
+async fn passing<T>(bench: &Bench, come: impl Future<Output = T>) {
+    let time = async {
         loop {
             bench.clock.advance(Duration::from_secs(2));
             SystemClock::new().sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
-        _ = said => {}
-        () = passing => {}
+        _ = come => {}
+        () = time => {}
     }
 }
 
@@ -40,7 +45,7 @@ async fn a_chat_that_does_not_take_anything_does_not_hold_others_up() {
     let bench = Bench::with(TestModel::echo()).await;
     bench.channel.fail_next(SendFault::Hang);
     bench.channel.write("ann", "lost in thought");
-    bench.until_asked(1).await;
+    bench.channel.until_failed().await;
     bench.channel.write("bob", "hello");
     bench.channel.until_said("bob", "you said: hello").await;
 }
@@ -73,4 +78,22 @@ async fn a_file_that_is_named_is_sent_after_the_text() {
     let posted = bench.channel.posted();
     assert_eq!(posted[0].text, "Here it is.");
     assert_eq!(posted[1].files, [path.to_string_lossy()]);
+}
+
+#[tokio::test]
+async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.fail_next(SendFault::TakeAndFail);
+    bench.channel.fail_next(SendFault::Retry);
+    bench.channel.write("ann", "hello");
+    let again = bench.channel.until(|posted| (posted.len() == 2).then_some(()));
+    passing(&bench, again).await;
+    bench.until_quiet().await;
+    let posted = bench.channel.posted();
+    assert_eq!(posted[0].key, posted[1].key, "the same key, so that whoever can tell can tell");
+    let state = bench.store.outbox_state(OutboxId(1)).await.unwrap();
+    assert!(
+        matches!(&state, Some(OutboxState::Sent(receipt)) if receipt.certainty == Certainty::AtLeastOnce),
+        "{state:?}"
+    );
 }

@@ -74,7 +74,7 @@ fn replies_leave_once_and_in_order() {
     let due = claim(5.0);
     assert_eq!(keys(&due), ["a", "c"], "the second of a conversation waits for the first");
     assert!(claim(5.0).is_empty(), "what is being sent is not handed out again");
-    place.store.postpone(due[0].id, Timestamp(50.0), "429".into()).wait().unwrap();
+    place.store.postpone(due[0].id, Timestamp(50.0), "429".into(), EarlierSend::None).wait().unwrap();
     assert!(claim(20.0).is_empty(), "a postponed reply holds back those behind it");
     let again = claim(50.0);
     assert_eq!((keys(&again), again[0].attempts), (vec!["a".to_owned()], 1));

@@ -215,7 +215,7 @@ impl Telegram {
         self.stage.world.read(|world| calls(world, method))
     }
 
-    /// Waits until a method has been called so often.
+    /// Waits until a method has been called so often; what the last call did may not be seen yet.
     pub async fn until_called(&self, method: &str, count: usize) -> Vec<Map<String, Value>> {
         self.stage.world.until(|world| Some(calls(world, method)).filter(|calls| calls.len() >= count)).await
     }
@@ -249,9 +249,9 @@ impl Telegram {
         self.stage.world.read(|world| world.reactions.get(&(chat, message)).cloned())
     }
 
-    /// The menu of commands.
-    pub fn commands(&self) -> Value {
-        self.stage.world.read(|world| world.commands.clone())
+    /// The menu of commands, once there is one.
+    pub async fn until_menu(&self) -> Value {
+        self.stage.world.until(|world| (!world.commands.is_null()).then(|| world.commands.clone())).await
     }
 
     /// The statuses the webhook answered with.

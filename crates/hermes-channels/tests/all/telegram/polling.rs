@@ -237,8 +237,7 @@ async fn a_server_that_knows_less() {
 #[tokio::test]
 async fn the_menu_of_commands() {
     let bench = Bench::new(&[]);
-    bench.telegram.until_called("setMyCommands", 1).await;
-    let commands = bench.telegram.commands();
+    let commands = bench.telegram.until_menu().await;
     assert_eq!(commands.pointer("/0"), Some(&json!({"command": "new", "description": "what new does"})));
 }
 
