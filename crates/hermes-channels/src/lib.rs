@@ -4,6 +4,7 @@
 //! environment or the home: what a channel needs comes in as [`Options`] and through [`Host`]. Invariant: a platform is
 //! told that a message was taken only after the intake said so.
 
+mod approval;
 mod discord;
 mod host;
 mod listener;

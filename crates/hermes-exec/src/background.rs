@@ -45,6 +45,8 @@ struct Shared {
     input: Mutex<Option<Arc<Stream>>>,
     ended: watch::Sender<Option<i32>>,
     killed: Mutex<bool>,
+    /// Held while it is being ended: its kin must be known until then, also when the process itself is gone.
+    ending: tokio::sync::Mutex<()>,
 }
 
 /// Why nothing could be written to a process.
@@ -73,6 +75,7 @@ impl Background {
             input: Mutex::new(running.input.take().map(Arc::new)),
             ended: watch::Sender::new(None),
             killed: Mutex::new(false),
+            ending: tokio::sync::Mutex::default(),
         });
         let listener = Arc::clone(&shared);
         spawn_named(format!("process {}", shared.group.pid()), owner, async move {
@@ -126,10 +129,11 @@ impl Background {
         lock(&self.0.input).take().map(drop).ok_or(InputError::Closed)
     }
 
-    /// Ends the whole group and waits until it has ended.
+    /// Ends it with all it started and waits until it has ended.
     pub async fn kill(&self) -> i32 {
         *lock(&self.0.killed) = true;
         if self.exit_code().is_none() {
+            let _ending = self.0.ending.lock().await;
             self.0.group.end(&*self.0.clock).await;
         }
         self.ended().await
@@ -166,6 +170,8 @@ impl Shared {
         lock(&self.input).take();
         let code = if *lock(&self.killed) { KILLED } else { code };
         self.ended.send_replace(Some(code));
+        let _ended = self.ending.lock().await;
+        drop(running);
     }
 
     /// Whether there may be more.

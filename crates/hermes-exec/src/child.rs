@@ -16,7 +16,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::Interest;
 use tokio::process::{Child, Command};
 
-use crate::group::Group;
+use crate::group::{Group, Scope};
 use crate::guardian;
 use crate::keeper;
 use crate::sandbox::Fence;
@@ -34,6 +34,7 @@ pub(crate) struct Launch {
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) directory: PathBuf,
     pub(crate) lifetime: Lifetime,
+    pub(crate) scope: Scope,
     pub(crate) wiring: Wiring,
     pub(crate) fence: Option<Arc<Fence>>,
 }
@@ -60,7 +61,7 @@ pub(crate) enum Wiring {
     Terminal,
 }
 
-/// A child that runs. Dropping it kills its whole group if it is bound.
+/// A child that runs. Dropping it before its end kills it with all it started, if it is bound.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -113,13 +114,16 @@ impl Reaper<'_> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.lifetime == Lifetime::Free {
+        if self.lifetime == Lifetime::Free && !self.ended {
             return;
         }
         if !self.ended {
             self.group.kill();
         }
-        guardian::forget(self.group.pid());
+        self.group.let_go();
+        if self.lifetime == Lifetime::Bound {
+            guardian::forget(self.group.pid());
+        }
     }
 }
 
@@ -143,9 +147,11 @@ impl Launch {
             .stdout(stdout)
             .stderr(stderr)
             .kill_on_drop(self.lifetime == Lifetime::Bound);
-        prepare(&mut command, self.lifetime, self.wiring, self.fence);
+        prepare(&mut command, self.lifetime, self.scope, self.wiring, self.fence);
         let child = keeper::start(command).await?;
-        let group = child.id().and_then(Group::led_by).ok_or_else(|| io::Error::other("it has no pid"))?;
+        let group = child.id().and_then(|pid| Group::led_by(pid, self.scope));
+        let group = group.ok_or_else(|| io::Error::other("it has no pid"))?;
+        group.begin();
         if self.lifetime == Lifetime::Bound {
             guardian::watch(group.pid());
         }
@@ -218,7 +224,13 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// What the child does between fork and exec.
-fn prepare(command: &mut Command, lifetime: Lifetime, wiring: Wiring, fence: Option<Arc<Fence>>) {
+fn prepare(
+    command: &mut Command,
+    lifetime: Lifetime,
+    scope: Scope,
+    wiring: Wiring,
+    fence: Option<Arc<Fence>>,
+) {
     let parent = rustix::process::getpid();
     let in_child = move || -> io::Result<()> {
         rustix::process::setsid()?;
@@ -226,6 +238,9 @@ fn prepare(command: &mut Command, lifetime: Lifetime, wiring: Wiring, fence: Opt
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin().as_fd())?;
         }
         close_others();
+        if scope == Scope::Kin {
+            adopt_orphans()?;
+        }
         if let Some(fence) = &fence {
             fence.enter()?;
         }
@@ -256,6 +271,19 @@ fn bind_to(parent: rustix::process::Pid) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
 fn bind_to(_: rustix::process::Pid) -> io::Result<()> {
+    Ok(())
+}
+
+/// What a descendant leaves behind when it ends comes to the child and not to the system, as long as the child lives. So
+/// everyone it started stays below it, also who started a session of their own.
+#[cfg(target_os = "linux")]
+fn adopt_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 

@@ -1,28 +1,17 @@
 //! A small process that outlives us by a moment and ends what we were running.
 //!
 //! A child that is bound to us dies with us by the kernel's doing, but what that child started does not. The guardian
-//! knows the groups that run; when our end of its pipe closes, however we ended, it kills those that are left. It is
-//! started with the first command.
+//! knows the groups that run; when our end of its pipe closes, however we ended, it kills those that are left with all that
+//! sits in their cells. It is started with the first command.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Reads `+ GROUP` and `- GROUP`, and at the end of its input kills what is left. The shell that starts it ends at once, so
-/// that it is no child of ours that somebody would have to wait for.
-const SCRIPT: &str = r#"exec 3<&0
-{
-    trap '' HUP INT TERM QUIT
-    live=
-    while read -r sign group <&3; do
-        left=
-        for one in $live; do [ "$one" = "$group" ] || left="$left $one"; done
-        live=$left
-        [ "$sign" = + ] && live="$live $group"
-    done
-    for one in $live; do kill -9 "-$one"; done 2>/dev/null
-} &"#;
+use crate::cell;
+
+const SCRIPT: &str = include_str!("guardian.sh");
 
 static PIPE: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
 
@@ -46,10 +35,12 @@ fn tell(sign: char, group: u32) {
 }
 
 fn start() -> Option<ChildStdin> {
+    let prefix = cell::prefix().unwrap_or_default();
+    let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = Command::new("/bin/sh");
     command
-        .args(["-c", SCRIPT, "hermes-guardian"])
+        .args(["-c", SCRIPT, "hermes-guardian", &prefix, folder])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

@@ -1,22 +1,25 @@
 //! Where commands run: the process guard and the environments.
 //!
 //! The only crate that starts processes. Every child leads a group of its own, holds no descriptor but its three, and is
-//! reaped; a bound child dies with us. What is dangerous is decided elsewhere (`hermes-guard`), what the model reads is
+//! reaped; ending it ends all it started, and a bound child dies with us. What is dangerous is decided elsewhere (`hermes-guard`), what the model reads is
 //! put together elsewhere (`hermes-tools`).
 
 mod again;
 mod background;
 mod blocked;
 mod capture;
+mod cell;
 mod child;
 mod clip;
 mod credential;
 mod daytona;
+mod descent;
 mod docker;
 mod elsewhere;
 mod group;
 mod guardian;
 mod keeper;
+mod kin;
 mod local;
 mod memory;
 mod modal;

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 use crate::background::{Background, Screen};
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
+use crate::group::Scope;
 use crate::run::{Ending, Ran, Watch, run};
 use crate::sandbox::{Fence, FenceReport, Sandbox};
 use crate::shell::{Kind, Shell, quote};
@@ -79,6 +80,7 @@ impl LocalHost {
                 variables: self.options.variables.pairs(),
                 directory: PathBuf::from("/"),
                 lifetime: Lifetime::Bound,
+                scope: Scope::Kin,
                 wiring: Wiring::Output,
                 fence: None,
             };
@@ -275,6 +277,7 @@ impl Prepared {
             variables: self.variables.clone(),
             directory: self.directory.clone(),
             lifetime,
+            scope: Scope::Kin,
             wiring,
             fence: self.fence.clone(),
         }

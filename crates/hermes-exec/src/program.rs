@@ -11,6 +11,7 @@ use hermes_types::{Cancel, Clock, RunError};
 
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
+use crate::group::Scope;
 use crate::run::{Ending, Ran, Watch, run};
 use crate::variables::Variables;
 use crate::worker::Worker;
@@ -105,6 +106,7 @@ impl Programs {
             variables: self.variables.pairs(),
             directory: directory.to_owned(),
             lifetime: Lifetime::Bound,
+            scope: Scope::Kin,
             wiring,
             fence: None,
         })

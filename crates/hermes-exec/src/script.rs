@@ -13,6 +13,7 @@ use hermes_types::{Cancel, Clock, Finished, RunError};
 
 use crate::child::{Launch, Lifetime, Running, Wiring};
 use crate::clip::{Clip, Clipped};
+use crate::group::Scope;
 use crate::program::ProgramEnd;
 use crate::sandbox::{FenceReport, Sandbox};
 use crate::stream::Stream;
@@ -72,6 +73,7 @@ impl Scripts {
             variables: script.variables.pairs(),
             directory: script.directory.to_owned(),
             lifetime: Lifetime::Bound,
+            scope: Scope::Kin,
             wiring: Wiring::Apart,
             fence: fence.clone(),
         };

@@ -6,7 +6,7 @@ use std::fs;
 
 use hermes_types::Clock;
 
-use crate::group::Group;
+use crate::group::{Group, Scope};
 
 /// Found again by its pid; its output is lost, but it can be watched and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Survivor {
 impl Survivor {
     /// The process with this pid, if it lives and, where that is known, was started at the same moment.
     pub fn find(pid: u32, started: Option<u64>) -> Option<Self> {
-        let found = Self { group: Group::led_by(pid)?, started };
+        let found = Self { group: Group::led_by(pid, Scope::Kin)?, started };
         found.is_alive().then_some(found)
     }
 
@@ -44,7 +44,7 @@ impl Survivor {
         }
     }
 
-    /// Ends its whole group.
+    /// Ends it with all it started.
     pub async fn kill(&self, clock: &dyn Clock) {
         if self.is_alive() {
             self.group.end(clock).await;

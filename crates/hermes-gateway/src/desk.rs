@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hermes_types::{Answer, Cancel, InboxId};
+use hermes_types::{Answer, Cancel, InboxId, random_hex};
 use tokio::sync::oneshot;
 
 /// More interrupts in a row than this, and a new message waits instead.
@@ -38,8 +38,17 @@ pub(crate) enum Kind {
 
 struct Open {
     id: u64,
+    /// What buttons name it by; no other question ever has it.
+    tag: String,
     kind: Kind,
     answer: oneshot::Sender<Answer>,
+}
+
+/// A question that was put.
+pub(crate) struct Asked {
+    pub(crate) id: u64,
+    pub(crate) tag: String,
+    pub(crate) answer: oneshot::Receiver<Answer>,
 }
 
 struct Slot {
@@ -185,7 +194,7 @@ impl Desk {
     }
 
     /// Puts a question; its answer comes through the receiver, which ends without one when the turn does.
-    pub(crate) fn ask(&self, key: &str, kind: Kind) -> Option<(u64, oneshot::Receiver<Answer>)> {
+    pub(crate) fn ask(&self, key: &str, kind: Kind) -> Option<Asked> {
         let id = {
             let mut next = self.next_question.lock().unwrap_or_else(PoisonError::into_inner);
             *next += 1;
@@ -193,8 +202,9 @@ impl Desk {
         };
         let (answer, receiver) = oneshot::channel();
         let mut slots = self.lock();
-        slots.get_mut(key)?.questions.push_back(Open { id, kind, answer });
-        Some((id, receiver))
+        let tag = random_hex(8);
+        slots.get_mut(key)?.questions.push_back(Open { id, tag: tag.clone(), kind, answer });
+        Some(Asked { id, tag, answer: receiver })
     }
 
     /// Takes a question back, because nobody answered.
@@ -204,11 +214,12 @@ impl Desk {
         }
     }
 
-    /// Answers the oldest question of a kind. False, when there is none.
-    pub(crate) fn answer(&self, key: &str, kind: Kind, answer: Answer) -> bool {
+    /// Answers the oldest question of a kind, or the one with this tag. False, when there is none.
+    pub(crate) fn answer(&self, key: &str, kind: Kind, tag: Option<&str>, answer: Answer) -> bool {
         let mut slots = self.lock();
         let Some(slot) = slots.get_mut(key) else { return false };
-        let Some(at) = slot.questions.iter().position(|open| open.kind == kind) else { return false };
+        let meant = |open: &Open| open.kind == kind && tag.is_none_or(|tag| open.tag == tag);
+        let Some(at) = slot.questions.iter().position(meant) else { return false };
         let Some(open) = slot.questions.remove(at) else { return false };
         open.answer.send(answer).is_ok()
     }

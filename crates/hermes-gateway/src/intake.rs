@@ -112,9 +112,9 @@ impl Gateway {
     async fn do_beside(&self, row: Waiting, what: Aside) {
         let key = row.conversation.clone();
         let text = match what {
-            Aside::Approve(approval) => Some(self.resolve_approval(&key, approval, All::No)),
+            Aside::Approve(approval) => Some(self.resolve_approval(&key, approval, Which::Oldest)),
             Aside::Clarify(text) => {
-                self.desk.answer(&key, Kind::Clarification, Answer::Text(text));
+                self.desk.answer(&key, Kind::Clarification, None, Answer::Text(text));
                 None
             }
             Aside::Refuse(name) => Some(format!(
@@ -198,11 +198,13 @@ enum Aside {
     Clarify(String),
 }
 
-/// Whether an approval is meant for every question.
+/// Which open question an approval is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum All {
-    Yes,
-    No,
+pub(crate) enum Which<'a> {
+    Oldest,
+    All,
+    /// The one with this tag, as a button names it.
+    Tagged(&'a str),
 }
 
 /// What a message means to a turn that is running.

@@ -2,7 +2,7 @@
 
 use futures_util::future::Shared;
 use hermes_net::Method;
-use hermes_types::{BoxFuture, Choice, Envelope, Intake, Piece};
+use hermes_types::{Approval, BoxFuture, Choice, Envelope, Intake, Piece};
 use serde_json::{Value, json};
 
 use super::gate;
@@ -10,6 +10,7 @@ use super::inbound::{Trace, sender, thread_name, written_at};
 use super::rest::Body;
 use super::wire::{Interaction, Room, User};
 use super::{Discord, NAME};
+use crate::approval::approval;
 use crate::host::MenuCommand;
 
 const MOST_COMMANDS: usize = 100;
@@ -295,11 +296,11 @@ pub(super) fn buttons(choices: &[Choice]) -> Vec<Value> {
 }
 
 fn style(says: &str) -> u64 {
-    match says {
-        "/approve" => 3,
-        "/approve session" | "/approve always" => 1,
-        "/deny" => 4,
-        _ => 2,
+    match approval(says) {
+        Some((Approval::Once, _)) => 3,
+        Some((Approval::Session | Approval::Always, _)) => 1,
+        Some((Approval::Deny, _)) => 4,
+        None => 2,
     }
 }
 

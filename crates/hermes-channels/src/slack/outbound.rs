@@ -1,11 +1,12 @@
 //! What we say, as Slack takes it.
 
 use hermes_text::dialect;
-use hermes_types::{Certainty, ChannelError, Choice, Piece, Place, Receipt, Reply};
+use hermes_types::{Approval, Certainty, ChannelError, Choice, Piece, Place, Receipt, Reply};
 use serde_json::{Value, json};
 
 use super::Slack;
 use super::api::{Arguments, Failure};
+use crate::approval::approval;
 
 /// The most a section of a message with buttons may hold.
 const SECTION: usize = 3000;
@@ -110,12 +111,12 @@ fn blocks(text: &str, choices: &[Choice]) -> Value {
 }
 
 fn button(at: usize, choice: &Choice) -> Value {
-    let (id, style) = match choice.says.as_str() {
-        "/approve" => ("hermes_approve_once".to_owned(), Some("primary")),
-        "/approve session" => ("hermes_approve_session".to_owned(), None),
-        "/approve always" => ("hermes_approve_always".to_owned(), None),
-        "/deny" => ("hermes_deny".to_owned(), Some("danger")),
-        _ => (format!("hermes_choice_{at}"), None),
+    let (id, style) = match approval(&choice.says) {
+        Some((Approval::Once, _)) => ("hermes_approve_once".to_owned(), Some("primary")),
+        Some((Approval::Session, _)) => ("hermes_approve_session".to_owned(), None),
+        Some((Approval::Always, _)) => ("hermes_approve_always".to_owned(), None),
+        Some((Approval::Deny, _)) => ("hermes_deny".to_owned(), Some("danger")),
+        None => (format!("hermes_choice_{at}"), None),
     };
     let label = json!({"type": "plain_text", "text": cut(&choice.label, BUTTON), "emoji": true});
     let mut button = json!({"type": "button", "action_id": id, "text": label, "value": cut(&choice.says, 2000)});

@@ -60,7 +60,8 @@ impl From<ApiError> for ChannelError {
     fn from(error: ApiError) -> Self {
         match error {
             ApiError::Flood(after) => Self::Retry { after: Some(after), reason: error.to_string() },
-            ApiError::Unreachable(_) | ApiError::Unclear(_) | ApiError::Server(_) => {
+            ApiError::Unclear(_) => Self::Unsure(error.to_string()),
+            ApiError::Unreachable(_) | ApiError::Server(_) => {
                 Self::Retry { after: None, reason: error.to_string() }
             }
             ApiError::Unauthorised => Self::Reauthorise(error.to_string()),

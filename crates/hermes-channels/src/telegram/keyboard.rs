@@ -6,9 +6,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hermes_types::{Choice, Reply, random_hex};
+use hermes_types::{Approval, Choice, Reply, random_hex};
 use serde_json::{Map, Value, json};
 
+use crate::approval::approval;
 use crate::host::Host;
 
 const LONGEST_DATA: usize = 64;
@@ -17,8 +18,12 @@ const REMEMBERED: &str = "telegram_choices.json";
 const MOST_REMEMBERED: usize = 200;
 
 /// Approvals have short names of their own, which other programs on the same home know.
-const APPROVALS: [(&str, &str); 4] =
-    [("once", "/approve"), ("session", "/approve session"), ("always", "/approve always"), ("deny", "/deny")];
+const APPROVALS: [(&str, Approval, &str); 4] = [
+    ("once", Approval::Once, "/approve"),
+    ("session", Approval::Session, "/approve session"),
+    ("always", Approval::Always, "/approve always"),
+    ("deny", Approval::Deny, "/deny"),
+];
 
 pub(super) struct Keyboard {
     host: Arc<dyn Host>,
@@ -36,18 +41,21 @@ impl Keyboard {
         if reply.choices.is_empty() {
             return None;
         }
-        let id = reply.idempotency_key.rsplit(':').next().unwrap_or_default();
         let button = |choice: &Choice| {
             let label = hermes_text::head(&choice.label, LONGEST_LABEL);
-            json!([{"text": label, "callback_data": self.data(choice, id)}])
+            json!([{"text": label, "callback_data": self.data(choice)}])
         };
         Some(json!({"inline_keyboard": reply.choices.iter().map(button).collect::<Vec<_>>()}))
     }
 
-    fn data(&self, choice: &Choice, id: &str) -> String {
-        if let Some((name, _)) = APPROVALS.iter().find(|(_, says)| *says == choice.says) {
-            let data = format!("ea:{name}:{id}");
-            return if data.len() <= LONGEST_DATA { data } else { format!("ea:{name}:") };
+    fn data(&self, choice: &Choice) -> String {
+        if let Some((approval, tag)) = approval(&choice.says)
+            && let Some((name, ..)) = APPROVALS.iter().find(|(_, known, _)| *known == approval)
+        {
+            let data = format!("ea:{name}:{}", tag.unwrap_or_default());
+            if data.len() <= LONGEST_DATA {
+                return data;
+            }
         }
         let data = format!("s:{}", choice.says);
         if data.len() <= LONGEST_DATA { data } else { format!("k:{}", self.remember(&choice.says)) }
@@ -58,8 +66,9 @@ impl Keyboard {
         let (kind, rest) = data.split_once(':')?;
         match kind {
             "ea" => {
-                let name = rest.split(':').next().unwrap_or_default();
-                APPROVALS.iter().find(|(known, _)| *known == name).map(|(_, says)| (*says).to_owned())
+                let (name, tag) = rest.split_once(':').unwrap_or((rest, ""));
+                let (_, _, says) = APPROVALS.iter().find(|(known, ..)| *known == name)?;
+                Some(if tag.is_empty() { (*says).to_owned() } else { format!("{says} #{tag}") })
             }
             "s" => Some(rest.to_owned()),
             "k" => self.host.recall(REMEMBERED)?.get(rest)?.as_str().map(str::to_owned),

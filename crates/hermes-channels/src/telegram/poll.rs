@@ -36,9 +36,11 @@ impl Telegram {
         let mut offset: Option<i64> = None;
         let mut pauses = Pauses::new(Duration::from_secs(5), Duration::from_mins(1));
         let mut conflicts = 0;
+        // The first answer comes at once, so that it is known whether there is a connection.
+        let mut timeout = 0;
         loop {
             let asked_at = self.clock.monotonic();
-            let mut asked = json!({"timeout": LONG_POLL.as_secs(), "allowed_updates": super::UPDATES});
+            let mut asked = json!({"timeout": timeout, "allowed_updates": super::UPDATES});
             if let (Value::Object(asked), Some(offset)) = (&mut asked, offset) {
                 asked.insert("offset".to_owned(), json!(offset));
             }
@@ -48,8 +50,10 @@ impl Telegram {
                     pauses.reset();
                     conflicts = 0;
                     let next = self.take_all(updates, me, intake).await;
-                    let idle =
-                        next.is_none() && self.clock.monotonic().saturating_sub(asked_at) < BETWEEN_EMPTY;
+                    let idle = next.is_none()
+                        && timeout > 0
+                        && self.clock.monotonic().saturating_sub(asked_at) < BETWEEN_EMPTY;
+                    timeout = LONG_POLL.as_secs();
                     offset = next.or(offset);
                     if idle {
                         self.clock.sleep(BETWEEN_EMPTY).await;
@@ -70,7 +74,7 @@ impl Telegram {
                     tracing::warn!(%error, "Telegram cannot be asked for messages; trying again");
                     let pause = pauses.next();
                     if pauses.failures() > NETWORK_TRIES {
-                        let reason = format!("telegram_network_error: {error}");
+                        let reason = error.to_string();
                         return Err(ChannelError::Retry { after: Some(pause), reason });
                     }
                     self.clock.sleep(pause).await;
@@ -160,7 +164,7 @@ fn tolerated(error: ApiError) -> Result<Value, ChannelError> {
 }
 
 fn conflict(description: &str) -> ChannelError {
-    ChannelError::Refused(format!(
-        "telegram_polling_conflict: another program uses the same bot ({description}). Stop it, or give this one a bot of its own"
+    ChannelError::Conflict(format!(
+        "another program uses the same bot ({description}). Stop it, or give this one a bot of its own"
     ))
 }

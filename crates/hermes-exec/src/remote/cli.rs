@@ -13,6 +13,7 @@ use rustix::fs::{Access, access};
 use super::{base64, script};
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
+use crate::group::Scope;
 use crate::run::{Ending, Watch, run};
 use crate::shell::quote;
 use crate::variables::Variables;
@@ -84,6 +85,7 @@ impl Cli {
             variables: self.variables.pairs(),
             directory: PathBuf::from("/"),
             lifetime: Lifetime::Bound,
+            scope: Scope::Group,
             wiring,
             fence: None,
         }

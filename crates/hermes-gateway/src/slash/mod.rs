@@ -11,7 +11,7 @@ use hermes_store::Waiting;
 use hermes_types::Approval;
 
 use crate::gateway::Gateway;
-use crate::intake::All;
+use crate::intake::Which;
 
 pub use table::{COMMANDS, Command, Surface, Typed, WhileBusy, commands, find, parse};
 
@@ -50,7 +50,7 @@ impl Gateway {
             "help" => Ok(Done::said(self.help())),
             "stop" => Ok(Done::said("No active task to stop.")),
             "approve" => Ok(self.approve(key, rest)),
-            "deny" => Ok(Done::said(self.resolve_approval(key, Approval::Deny, all(rest)))),
+            "deny" => Ok(Done::said(self.resolve_approval(key, Approval::Deny, which(rest)))),
             "status" => self.status(row).await,
             "whoami" => Ok(Done::said(whoami(row))),
             "sethome" => Ok(Done::said(self.set_home(row))),
@@ -74,7 +74,7 @@ impl Gateway {
             "always" | "permanent" | "permanently" => Approval::Always,
             _ => Approval::Once,
         };
-        Done::said(self.resolve_approval(key, approval, all(rest)))
+        Done::said(self.resolve_approval(key, approval, which(rest)))
     }
 
     async fn ask_program(&self, row: &Waiting, name: &str, rest: &str) -> Done {
@@ -107,8 +107,12 @@ impl Gateway {
     }
 }
 
-fn all(rest: &str) -> All {
-    if rest.split_whitespace().any(|word| word.eq_ignore_ascii_case("all")) { All::Yes } else { All::No }
+fn which(rest: &str) -> Which<'_> {
+    if let Some(tag) = rest.split_whitespace().find_map(|word| word.strip_prefix('#')) {
+        return Which::Tagged(tag);
+    }
+    let all = rest.split_whitespace().any(|word| word.eq_ignore_ascii_case("all"));
+    if all { Which::All } else { Which::Oldest }
 }
 
 fn whoami(row: &Waiting) -> String {

@@ -3,9 +3,9 @@
 use hermes_text::head;
 use hermes_types::{Answer, Approval, Cancel, Choice, Envelope, Piece, Question, Reply};
 
-use crate::desk::Kind;
+use crate::desk::{Asked, Kind};
 use crate::gateway::Gateway;
-use crate::intake::All;
+use crate::intake::Which;
 
 impl Gateway {
     /// Puts a question into the chat and waits: for an answer, for the end of the turn, or until nobody answers.
@@ -16,7 +16,7 @@ impl Gateway {
         question: Question,
         cancel: &Cancel,
     ) -> Answer {
-        let (kind, text, choices) = match question {
+        let (kind, text, mut choices) = match question {
             Question::Approve { command, danger } => {
                 (Kind::Approval, approval_text(&command, &danger.reason), approval_choices())
             }
@@ -26,7 +26,11 @@ impl Gateway {
             // A password has no place in a chat.
             Question::Secret { .. } => return Answer::Unavailable,
         };
-        let Some((id, answer)) = self.desk.ask(key, kind) else { return Answer::Unavailable };
+        let Some(Asked { id, tag, answer }) = self.desk.ask(key, kind) else { return Answer::Unavailable };
+        if kind == Kind::Approval {
+            // A button answers its own question, however late it is pressed and whatever is open by then.
+            choices.iter_mut().for_each(|choice| choice.says.push_str(&format!(" #{tag}")));
+        }
         let reply = Reply {
             platform: envelope.platform.clone(),
             place: envelope.place.clone(),
@@ -55,15 +59,20 @@ impl Gateway {
     }
 
     /// An answer to the question whether a command may run. Says what the person reads.
-    pub(crate) fn resolve_approval(&self, key: &str, approval: Approval, all: All) -> String {
+    pub(crate) fn resolve_approval(&self, key: &str, approval: Approval, which: Which<'_>) -> String {
+        let tag = match which {
+            Which::Tagged(tag) => Some(tag),
+            Which::Oldest | Which::All => None,
+        };
         let mut count = 0;
-        while self.desk.answer(key, Kind::Approval, Answer::Approval(approval)) {
+        while self.desk.answer(key, Kind::Approval, tag, Answer::Approval(approval)) {
             count += 1;
-            if all == All::No {
+            if which != Which::All {
                 break;
             }
         }
         let text = match (approval, count) {
+            (_, 0) if tag.is_some() => "That question is no longer open.",
             (Approval::Deny, 0) => "No pending command to deny.",
             (Approval::Deny, _) => "❌ Command denied.",
             (_, 0) => "No pending command to approve.",

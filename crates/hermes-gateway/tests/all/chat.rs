@@ -130,7 +130,8 @@ async fn an_approval_is_asked_for_and_given_by_word_or_button() {
             posted.iter().skip(before).find(|p| p.text.contains("requires approval")).cloned()
         };
         let question = bench.channel.until(asked).await;
-        assert_eq!(question.choices, ["/approve", "/approve session", "/approve always", "/deny"]);
+        let words: Vec<&str> = question.choices.iter().filter_map(|says| says.split(" #").next()).collect();
+        assert_eq!(words, ["/approve", "/approve session", "/approve always", "/deny"]);
         assert!(question.text.contains("rm -rf ./build"));
         bench.channel.write("ann", reply);
         let answered = |posted: &[hermes_testkit::Posted]| {
@@ -484,4 +485,32 @@ async fn a_conversation_that_runs_out_leaves_its_notes_once() {
         rounds(every, round).await;
         assert_eq!(notes(), 1, "{:?}", bench.model.questions());
     }
+}
+
+#[tokio::test]
+async fn a_button_answers_its_own_question_and_no_other() {
+    let model = TestModel::new(|said, request| match (said, request.messages.last().unwrap().role) {
+        (_, Role::Tool) => Step::Say(format!("it came to: {said}")),
+        _ => Step::Call("risky", "{}"),
+    });
+    let bench = Bench::with(model).await;
+    let question = |count: usize| {
+        bench.channel.until(move |posted| {
+            posted.iter().filter(|posted| !posted.choices.is_empty()).nth(count).map(|posted| posted.choices.clone())
+        })
+    };
+    bench.channel.write("ann", "first");
+    let old = question(0).await;
+    assert!(old[0].starts_with("/approve #"), "{old:?}");
+    bench.channel.write("ann", &old[3]);
+    bench.channel.until_said("ann", "Command denied").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "second");
+    let new = question(1).await;
+    // The old button again: what it was about is settled.
+    bench.channel.write("ann", &old[0]);
+    bench.channel.until_said("ann", "no longer open").await;
+    assert_eq!(bench.channel.texts("ann").iter().filter(|text| text.contains("approved")).count(), 0);
+    bench.channel.write("ann", &new[0]);
+    bench.channel.until_said("ann", "Command approved").await;
 }

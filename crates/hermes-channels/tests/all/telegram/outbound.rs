@@ -126,7 +126,7 @@ async fn failures_say_what_can_be_done() {
     bench.telegram.fails("sendMessage", Fault::DropAfter);
     let unclear = send().await;
     assert!(
-        matches!(&unclear, Err(ChannelError::Retry { reason, .. }) if reason.contains("not known whether")),
+        matches!(&unclear, Err(ChannelError::Unsure(reason)) if reason.contains("not known whether")),
         "{unclear:?}"
     );
     assert_eq!(bench.telegram.messages(ALICE).len(), 1, "it was said, and nobody knows");
@@ -249,21 +249,21 @@ async fn buttons_say_what_they_stand_for_also_after_a_restart() {
     let alice = bench.telegram.person(ALICE, "Alice");
     let long = "a choice with very many words, more than sixty-four bytes of them in any case";
     let choices = [
-        ("Allow once", "/approve"),
-        ("Always allow", "/approve always"),
+        ("Allow once", "/approve #3f"),
+        ("Always allow", "/approve always #3f"),
         ("Deny", "/deny"),
         ("Blue", "Blue"),
         ("Long", long),
     ];
     bench.bot.channel.send(&question(&choices)).await.unwrap();
     let asked = bench.telegram.messages(ALICE)[0].clone();
-    assert_eq!(asked.buttons[0].data, "ea:once:3");
+    assert_eq!(asked.buttons[0].data, "ea:once:3f");
     let press = alice.presses(ALICE, "Allow once");
     let taken = bench.bot.inbox.until_taken(1).await;
     bench.telegram.until_answered(&press).await;
     assert_eq!(
         (taken[0].text().as_str(), taken[0].platform_key.clone()),
-        ("/approve", format!("callback:{press}"))
+        ("/approve #3f", format!("callback:{press}"))
     );
     assert_eq!(taken[0].sender.user_id.as_deref(), Some("7"));
     assert_eq!(taken[0].reply_to, Some(asked.id.to_string()), "whoever asked can tell which question it was");
@@ -273,7 +273,7 @@ async fn buttons_say_what_they_stand_for_also_after_a_restart() {
         alice.presses(ALICE, words);
     }
     inbox.until_taken(5).await;
-    assert_eq!(inbox.texts(), ["/approve", "/approve always", "/deny", "Blue", long]);
+    assert_eq!(inbox.texts(), ["/approve #3f", "/approve always #3f", "/deny", "Blue", long]);
     assert_eq!(bench.telegram.messages(ALICE)[0].buttons.len(), 5, "the buttons stay");
 }
 

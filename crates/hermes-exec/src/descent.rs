@@ -1,0 +1,33 @@
+//! Who descends from a process, as the kernel tells it.
+//!
+//! A child that adopts what its descendants leave behind (see `child.rs`) has all of them below it as long as it lives, also
+//! those that started a session of their own. Where the system does not tell, nobody is found.
+
+use std::collections::HashSet;
+use std::fs;
+
+use rustix::process::Pid;
+
+/// Everyone below it, not itself. Some may have ended and wait to be reaped.
+pub(crate) fn descendants(of: Pid) -> HashSet<Pid> {
+    let mut found = HashSet::new();
+    let mut parents = vec![of];
+    while let Some(parent) = parents.pop() {
+        parents.extend(children(parent).into_iter().filter(|child| found.insert(*child)));
+    }
+    found
+}
+
+fn children(parent: Pid) -> Vec<Pid> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero())) else {
+        return Vec::new();
+    };
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(parse).collect::<Vec<_>>()).collect()
+}
+
+/// A process's number as the kernel writes it.
+pub(crate) fn parse(text: &str) -> Option<Pid> {
+    text.trim().parse().ok().and_then(Pid::from_raw)
+}

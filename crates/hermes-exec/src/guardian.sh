@@ -1,0 +1,36 @@
+# Reads `+ GROUP` and `- GROUP`; at the end of its input, which is our end, kills what is left, and what sits in the cells of
+# those, then removes the cells nobody needs. $1: what the folders of our cells begin with, $2: the folder they are in; both
+# empty where there are none. The shell that starts it ends at once, so that it is no child of ours that somebody would
+# have to wait for.
+exec 3<&0
+empty() {
+    while read -r pid; do echo "$pid" > "$2/cgroup.procs"; done < "$1/cgroup.procs"
+    rmdir "$1"
+}
+{
+    trap '' HUP INT TERM QUIT
+    live=
+    while read -r sign group <&3; do
+        left=
+        for one in $live; do [ "$one" = "$group" ] || left="$left $one"; done
+        live=$left
+        [ "$sign" = + ] && live="$live $group"
+    done
+    for one in $live; do kill -9 "-$one"; done
+    [ -n "$1" ] || exit
+    for one in $live; do
+        cell=$1-$one
+        [ -d "$cell" ] || continue
+        echo 1 > "$cell/cgroup.kill"
+        # Linux before 5.14 has no such word; killed processes take a moment to be gone.
+        for round in 1 2 3 4 5 6 7 8 9; do
+            while read -r pid; do kill -9 "$pid"; done < "$cell/cgroup.procs"
+            rmdir "$cell" && break
+            sleep 0.1
+        done
+    done
+    for cell in "$1"-*; do
+        # One whose leader lives belongs to a background process, which runs on.
+        [ -d "$cell" ] && ! [ -d "/proc/${cell##*-}" ] && empty "$cell" "$2"
+    done
+} 2>/dev/null &
