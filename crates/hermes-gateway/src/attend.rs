@@ -12,7 +12,7 @@ use hermes_types::{Accepted, BoxFuture, Cancel, Channel, ChannelError, Connectio
 use crate::gateway::Gateway;
 use crate::process::StateFile;
 
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How long a channel may take to say goodbye.
 const GRACE: Duration = Duration::from_secs(3);
@@ -91,7 +91,7 @@ impl Gateway {
                 }
             };
             // Whatever it tells next is news.
-            door.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+            door.told.lock().unwrap_or_else(PoisonError::into_inner).replace(Connection::Down(reason.clone()));
             let failures = door.failures.fetch_add(1, Ordering::Relaxed);
             let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(8)).min(LONGEST_PAUSE);
             let pause = after.unwrap_or(pause).clamp(Duration::from_secs(1), LONGEST_PAUSE);
@@ -149,6 +149,11 @@ impl Intake for Door {
             Connection::Up => {
                 self.failures.store(0, Ordering::Relaxed);
                 tracing::info!(platform, "connected");
+                if matches!(before, Some(Connection::Down(_))) {
+                    let (gateway, platform) = (self.gateway.clone(), platform.to_owned());
+                    let hurry = async move { gateway.delivery.hurry(&platform).await };
+                    drop(self.gateway.tasks.spawn("sending what was put off", hurry));
+                }
                 self.state.platform(platform, "connected", None, now);
             }
             Connection::Down(reason) => {

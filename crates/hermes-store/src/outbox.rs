@@ -103,6 +103,20 @@ impl Store {
         })
     }
 
+    /// Everything that waits for a platform is due now.
+    pub fn hurry(&self, platform: &str, now: Timestamp) -> Pending<()> {
+        let platform = platform.to_owned();
+        self.write(Durability::Process, move |scope| {
+            scope
+                .connection
+                .prepare_cached(
+                    "UPDATE hx_outbox SET not_before = ?2 WHERE state = 'waiting' AND platform = ?1 AND not_before > ?2",
+                )?
+                .execute(params![platform, now.seconds()])?;
+            Ok(())
+        })
+    }
+
     /// It will never be taken; kept for the user to see.
     pub fn mark_undeliverable(&self, id: OutboxId, note: String, at: Timestamp) -> Pending<()> {
         self.write(Durability::Disk, move |scope| close(scope, id, "failed", None, Some(&note), at))

@@ -6,7 +6,9 @@
 mod all {
     pub(crate) mod support;
 
+    mod api_kill;
     mod backends;
+    mod chaos;
     mod chat;
     mod children;
     mod config;

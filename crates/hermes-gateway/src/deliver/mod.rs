@@ -22,8 +22,11 @@ pub(crate) use plan::{Spoken, plan, plan_at};
 
 /// How many conversations of one platform are sent to at a time.
 const AT_ONCE: usize = 32;
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Somebody waits for it: it is tried at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Before a platform that wants another token is tried again.
+const UNTIL_SIGNED_IN: Duration = Duration::from_mins(5);
 /// How often the outbox is looked at for what another process put there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Longer is not tried: whoever waits has given up.
@@ -95,6 +98,14 @@ impl Delivery {
         }
     }
 
+    /// The platform is back: what was put off because of it is due now.
+    pub(crate) async fn hurry(&self, platform: &str) {
+        if let Err(error) = self.store.hurry(platform, self.clock.now()).await {
+            tracing::warn!(%error, platform, "what was put off stays put off");
+        }
+        self.wake(platform);
+    }
+
     async fn work(&self, platform: &str, channel: Arc<dyn Channel>, wake: &Notify) {
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -163,7 +174,7 @@ impl Delivery {
                 self.store.postpone(due.id, now.plus(pause(due.attempts)), reason, certainty(unsure)).await
             }
             ChannelError::Reauthorise(reason) | ChannelError::Conflict(reason) => {
-                self.store.postpone(due.id, now.plus(LONGEST_PAUSE), reason, certainty(unsure)).await
+                self.store.postpone(due.id, now.plus(UNTIL_SIGNED_IN), reason, certainty(unsure)).await
             }
             ChannelError::Refused(reason) => self.say_plainly(due, reason, limit, now).await,
         }

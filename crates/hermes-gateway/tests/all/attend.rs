@@ -42,7 +42,7 @@ async fn until_state(bench: &Bench, state: &str) -> serde_json::Value {
 async fn what_breaks_is_tried_again_with_growing_pauses() {
     let broken = |reason: &str| ChannelError::Retry { after: None, reason: reason.to_owned() };
     let (bench, channel) = attended(&[broken("no route"), broken("no route"), broken("gone")]).await;
-    for seconds in [30, 60, 120] {
+    for seconds in [2, 4, 8] {
         while !bench.clock.slept().contains(&Duration::from_secs(seconds)) {
             tokio::task::yield_now().await;
         }

@@ -83,7 +83,7 @@ impl Stage for OnSlack {
 
 struct OnTelegram(Telegram);
 
-const TELEGRAM_TOKEN: &str = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
+pub(crate) const TELEGRAM_TOKEN: &str = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 const ANN: i64 = 7;
 
 impl Stage for OnTelegram {
@@ -156,7 +156,8 @@ impl Stage for OnDiscord {
 
     fn presses(&self, label: &str) {
         let messages = self.discord.said(self.chat);
-        let message = messages.iter().rfind(|message| message.buttons().iter().any(|button| *button == label));
+        let message =
+            messages.iter().rfind(|message| message.buttons().iter().any(|button| *button == label));
         self.discord.presses(self.ann, message.unwrap(), label);
     }
 
@@ -193,7 +194,8 @@ struct House {
     server: ModelServer,
 }
 
-struct Gateway(Child);
+/// A gateway that runs; dropped, it is killed.
+pub(crate) struct Gateway(Child);
 
 impl Drop for Gateway {
     fn drop(&mut self) {
@@ -222,24 +224,12 @@ impl House {
     }
 
     fn hermes(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
-        command
-            .args(arguments)
-            .current_dir(self.user())
-            .env_clear()
-            .env("HERMES_HOME", self.home.path())
-            .env("HOME", self.user())
-            .env("PATH", "/usr/bin:/bin")
-            .env("TZ", "UTC")
-            .stdin(Stdio::null());
-        command
+        hermes(&self.home, arguments)
     }
 
     /// Starts the gateway and waits until it hears the platform.
     fn start(&self, platform: &str) -> Gateway {
-        let log = std::fs::File::create(self.home.join("gateway.out")).unwrap();
-        let child = self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let gateway = Gateway(child);
+        let gateway = start_gateway(&self.home);
         until("the platform is connected", || {
             let text = std::fs::read_to_string(self.home.join("gateway_state.json")).unwrap_or_default();
             let state: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -249,9 +239,30 @@ impl House {
     }
 }
 
+/// The program in that home; its user lives there, too.
+fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+    command
+        .args(arguments)
+        .current_dir(home.join("user"))
+        .env_clear()
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.join("user"))
+        .env("PATH", "/usr/bin:/bin")
+        .env("TZ", "UTC")
+        .stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn start_gateway(home: &TempHome) -> Gateway {
+    let log = std::fs::File::options().create(true).append(true).open(home.join("gateway.out")).unwrap();
+    Gateway(hermes(home, &["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+}
+
 /// What the model says to what.
 fn script(limit: usize) -> Script {
-    let long: String = (0..).map(|line| format!("line {line} of a **long** answer\n")).take(limit / 12).collect();
+    let long: String =
+        (0..).map(|line| format!("line {line} of a **long** answer\n")).take(limit / 12).collect();
     let replies = json!([
         {"when": {"user_contains": "use a tool"},
          "tool": {"name": "terminal", "id": "call_tool", "arguments": {"command": "echo tool-ran"}}},
@@ -278,9 +289,12 @@ fn live(stage: &dyn Stage) {
     stage.says("hello");
     let told = stage.until_said("pairing code");
     let words = format!("hermes pairing approve {} ", stage.platform());
-    let code: String = told.split(&words).nth(1).unwrap().chars().take_while(char::is_ascii_alphanumeric).collect();
+    let code: String =
+        told.split(&words).nth(1).unwrap().chars().take_while(char::is_ascii_alphanumeric).collect();
     assert_eq!(house.server.request_count(), 0, "a stranger reaches no model");
-    assert!(house.hermes(&["pairing", "approve", stage.platform(), &code]).output().unwrap().status.success());
+    assert!(
+        house.hermes(&["pairing", "approve", stage.platform(), &code]).output().unwrap().status.success()
+    );
 
     stage.says("please use a tool");
     stage.until_said("the tool is done");
@@ -299,10 +313,18 @@ fn live(stage: &dyn Stage) {
     stage.until_said("I read about the plum");
     stage.says("send the report");
     stage.until_said("Here it is.");
-    until("the file is there", || stage.files().iter().any(|(name, bytes)| name == "report.csv" && bytes == b"a,b\n1,2\n"));
+    until("the file is there", || {
+        stage.files().iter().any(|(name, bytes)| name == "report.csv" && bytes == b"a,b\n1,2\n")
+    });
 
     stage.says("hang about");
-    until("it hangs", || house.server.requests().iter().any(|request| request.last_user_text().is_some_and(|text| text.contains("hang about"))));
+    until("it hangs", || {
+        house
+            .server
+            .requests()
+            .iter()
+            .any(|request| request.last_user_text().is_some_and(|text| text.contains("hang about")))
+    });
     stage.says("be quick");
     stage.until_said("quick as can be");
 
@@ -326,7 +348,10 @@ fn live(stage: &dyn Stage) {
     stage.says("and now?");
     stage.until_said("and now?");
     let asked = house.server.requests();
-    let last = asked.iter().rfind(|request| request.last_user_text().is_some_and(|text| text == "and now?")).unwrap();
+    let last = asked
+        .iter()
+        .rfind(|request| request.last_user_text().is_some_and(|text| text == "and now?"))
+        .unwrap();
     assert!(last.json().to_string().contains("slow and steady"), "the conversation goes on");
     let answers = stage.said().iter().filter(|text| text.contains("slow and steady")).count();
     assert_eq!(answers, 1, "{:?}", stage.said());
