@@ -49,7 +49,8 @@ impl Gateway {
         self.connect(channel.clone());
         let gateway = self.clone();
         drop(self.tasks.spawn_cooperative(format!("listening to {platform}"), move |cancel| async move {
-            let door = Door { gateway: gateway.clone(), state, failures: AtomicU32::new(0), told: Mutex::default() };
+            let door =
+                Door { gateway: gateway.clone(), state, failures: AtomicU32::new(0), told: Mutex::default() };
             gateway.listen(&*channel, &door, &cancel).await;
         }));
     }
@@ -91,7 +92,10 @@ impl Gateway {
                 }
             };
             // Whatever it tells next is news.
-            door.told.lock().unwrap_or_else(PoisonError::into_inner).replace(Connection::Down(reason.clone()));
+            door.told
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .replace(Connection::Down(reason.clone()));
             let failures = door.failures.fetch_add(1, Ordering::Relaxed);
             let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(8)).min(LONGEST_PAUSE);
             let pause = after.unwrap_or(pause).clamp(Duration::from_secs(1), LONGEST_PAUSE);

@@ -9,6 +9,7 @@ use hermes_task::Tasks;
 use hermes_types::{Cancel, Channel, Clock, HolderId, Piece, Reply};
 
 use crate::attend::Attended;
+use crate::cron::Places;
 use crate::deliver::Delivery;
 use crate::desk::Desk;
 use crate::pairing::Pairing;
@@ -37,6 +38,8 @@ pub struct Inner {
     pub(crate) desk: Desk,
     pub(crate) delivery: Delivery,
     pub(crate) attended: Attended,
+    /// Of the scheduled jobs that run.
+    pub(crate) places: Arc<Places>,
     pub(crate) tasks: Tasks,
     /// Ended first: turns stop where they are and are taken up at the next start.
     pub(crate) turns: Tasks,
@@ -71,6 +74,7 @@ impl Gateway {
                 delivery: Delivery::new(store.clone(), clock.clone()),
                 attended: Attended::default(),
                 desk: Desk::default(),
+                places: Arc::default(),
                 holder: HolderId::generate(),
                 tasks: Tasks::new(cancel),
                 turns: Tasks::new(cancel),

@@ -25,5 +25,7 @@ mod turn;
 
 pub use attend::Outlook;
 pub use gateway::{Gateway, Inner};
-pub use ports::{Agents, NoServices, NoWatchers, Ports, Services, Watchers, Wish};
+pub use ports::{
+    Agents, Language, NoServices, NoWatchers, Ports, ScriptEnd, ScriptOrder, Services, Watchers, Wish,
+};
 pub use settings::{Live, QuickCommand, Settings, Strangers};

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_agent::Agent;
+pub use hermes_schedule::Language;
 use hermes_store::Waiting;
 use hermes_types::{BoxFuture, TaskId};
 use serde_json::Value;
@@ -31,6 +33,26 @@ pub struct Wish<'a> {
     pub model: Option<&'a str>,
     pub provider: Option<&'a str>,
     pub base_url: Option<&'a str>,
+    /// These toolsets instead of the platform's.
+    pub toolsets: Option<&'a [String]>,
+}
+
+/// A script of the user's own that a job begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct ScriptOrder<'a> {
+    pub file: &'a Path,
+    pub language: Language,
+    pub directory: &'a Path,
+    pub limit: Duration,
+}
+
+/// What a script came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptEnd {
+    pub output: String,
+    pub complaints: String,
+    /// Nothing, when its time was up.
+    pub code: Option<i32>,
 }
 
 /// Commands that are not about one conversation, and what else the program knows.
@@ -67,6 +89,12 @@ pub trait Services: Send + Sync {
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
         let _ = argv;
         Box::pin(std::future::ready(Err("programs cannot be run here".to_owned())))
+    }
+
+    /// Runs a script of a job, without secrets in its environment.
+    fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {
+        let _ = order;
+        Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
 
     /// What a file that came with a message says: a transcript, a description.

@@ -507,6 +507,15 @@ pub(crate) struct JobArguments {
     /// The folder its tools start in
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workdir: Option<std::path::PathBuf>,
+    /// A file in scripts/ of the home that runs first; what it prints goes before the prompt
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<String>,
+    /// Only run the script, and deliver what it prints
+    #[arg(long, conflicts_with = "agent")]
+    pub(crate) no_agent: bool,
+    /// Ask the agent again, after --no-agent
+    #[arg(long)]
+    pub(crate) agent: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,7 +24,7 @@ impl Address {
         }
     }
 
-    fn same(&self, other: &Self) -> bool {
+    pub(super) fn same(&self, other: &Self) -> bool {
         let key = |address: &Self| {
             (address.platform.clone(), address.place.chat_id.clone(), address.place.thread_id.clone())
         };

@@ -7,8 +7,11 @@
 
 pub(crate) mod address;
 mod attendance;
+mod own_target;
+mod places;
 mod prompt;
 mod run;
+mod script;
 mod tell;
 mod tick;
 mod words;
@@ -23,6 +26,8 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::gateway::Gateway;
+
+pub(crate) use places::Places;
 
 const EVERY: Duration = Duration::from_mins(1);
 

@@ -14,8 +14,9 @@ const SKILLS: &str = include_str!("texts/skills.md");
 const LONGEST_CONTEXT: usize = 8000;
 
 impl Gateway {
-    pub(super) fn job_prompt(&self, job: &Job) -> String {
-        let mut instruction = format!("{}\n\n", SILENT.trim());
+    /// All the model is told; `prelude` are the words of the job's script.
+    pub(super) fn job_prompt(&self, job: &Job, prelude: &str) -> String {
+        let mut instruction = format!("{}\n\n{prelude}", SILENT.trim());
         for other in self.other_results(job) {
             instruction.push_str(&other);
         }

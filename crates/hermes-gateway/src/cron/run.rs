@@ -10,6 +10,7 @@ use hermes_task::Ended;
 use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp};
 
 use super::attendance::Attendance;
+use super::script::Prelude;
 use super::{Begun, TickError, to_micros, words};
 use crate::gateway::Gateway;
 use crate::ports::Wish;
@@ -32,6 +33,14 @@ pub(super) struct Ordered {
     pub(super) left_at: Option<String>,
 }
 
+/// Whose words an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    Agent,
+    /// They go out as they are.
+    Script,
+}
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -41,7 +50,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    fn new(kind: &'static str, words: impl Into<String>) -> Self {
+    pub(super) fn new(kind: &'static str, words: impl Into<String>) -> Self {
         Self { kind, words: words.into() }
     }
 }
@@ -50,6 +59,7 @@ impl Failure {
 struct Came {
     prompt: String,
     outcome: Result<String, Failure>,
+    speaker: Speaker,
 }
 
 impl Gateway {
@@ -57,6 +67,7 @@ impl Gateway {
         let gateway = self.clone();
         let name = format!("job {}", ordered.job.id);
         self.turns.spawn(name.clone(), async move {
+            let _place = gateway.places.take(|| gateway.most_jobs()).await;
             match gateway.store.start_job_run(ordered.run, &gateway.holder, gateway.clock.now()).await {
                 Ok(true) => {}
                 // Somebody gave it up for dead; it is theirs to tell.
@@ -74,6 +85,7 @@ impl Gateway {
                 Err(Ended::Panicked(reason)) => Came {
                     prompt: ordered.job.prompt().to_owned(),
                     outcome: Err(Failure::new("Panic", reason)),
+                    speaker: Speaker::Agent,
                 },
             };
             if let Err(error) = gateway.conclude(&ordered, came).await {
@@ -83,18 +95,26 @@ impl Gateway {
     }
 
     async fn carry_out(&self, job: &Job) -> Came {
-        let prompt = self.job_prompt(job);
+        if job.is_without_agent() {
+            let outcome = self.script_alone(job).await;
+            return Came { prompt: String::new(), outcome, speaker: Speaker::Script };
+        }
+        let words = match self.prelude(job).await {
+            Prelude::Nothing => String::new(),
+            Prelude::Words(words) => words,
+            Prelude::Rest => {
+                let outcome = Ok("[SILENT] The script found nothing to do.".to_owned());
+                return Came { prompt: job.prompt().to_owned(), outcome, speaker: Speaker::Agent };
+            }
+        };
+        let prompt = self.job_prompt(job, &words);
         let outcome = self.ask_agent(job, &prompt).await;
-        Came { prompt, outcome }
+        Came { prompt, outcome, speaker: Speaker::Agent }
     }
 
     async fn ask_agent(&self, job: &Job, prompt: &str) -> Result<String, Failure> {
-        if let Some(script) = job.extra("script") {
-            let words =
-                format!("it begins with the script {script}, which is not supported here; nothing was run");
-            return Err(Failure::new("Configuration", words));
-        }
         let left = self.money_left(job).await?;
+        let toolsets = job.toolsets();
         let mut agent = self
             .ports
             .agents
@@ -104,10 +124,12 @@ impl Gateway {
                 model: job.model.as_deref(),
                 provider: job.provider.as_deref(),
                 base_url: job.base_url.as_deref(),
+                toolsets: toolsets.as_deref(),
                 ..Wish::default()
             })
             .map_err(|words| Failure::new("Configuration", words))?;
         agent.job = Some(job.id.to_string());
+        self.spare_own_targets(job, &mut agent.tools).await;
         let session = self.free_session(job).await?;
         let mut conversation = agent.begin_as(session, "cron", SessionKind::Gateway);
         if let Some(folder) = job.extra("workdir") {
@@ -209,6 +231,14 @@ impl Gateway {
         }
     }
 
+    /// How many jobs may run at once; nothing is no limit.
+    fn most_jobs(&self) -> Option<usize> {
+        let settings = self.live.now();
+        let from_env = settings.env.get("HERMES_CRON_MAX_PARALLEL").and_then(|text| text.trim().parse().ok());
+        let most = from_env.or_else(|| settings.config.int("cron.max_parallel_jobs"));
+        most.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0)
+    }
+
     fn job_patience(&self) -> Option<Duration> {
         let settings = self.live.now();
         let seconds =
@@ -229,7 +259,11 @@ impl Gateway {
             Err(failure) => (JobRunState::Failed, Some(failure.words.clone())),
         };
         let settings = self.live.now();
-        let text = words::to_deliver(job, &came.outcome, settings.config.flag("cron.wrap_response"));
+        let wrapped = came.speaker == Speaker::Agent && settings.config.flag("cron.wrap_response");
+        let text = match (came.speaker, &came.outcome) {
+            (Speaker::Script, Ok(words)) => Some(words.clone()).filter(|words| !words.trim().is_empty()),
+            (_, outcome) => words::to_deliver(job, outcome, wrapped),
+        };
         let sent =
             self.replies(job, text.as_deref(), &format!("cron:{}:{}:{run}", job.id, due.seconds())).await;
         let platforms = sent.platforms();

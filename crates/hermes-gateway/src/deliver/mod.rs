@@ -23,7 +23,9 @@ pub(crate) use plan::{Spoken, plan, plan_at};
 /// How many conversations of one platform are sent to at a time.
 const AT_ONCE: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Somebody waits for it: it is tried at least this often.
+/// Somebody waits for it: it is tried this often at first, and later at least each minute.
+const SHORT_PAUSE: Duration = Duration::from_secs(15);
+const SOON: u32 = 20;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// Before a platform that wants another token is tried again.
 const UNTIL_SIGNED_IN: Duration = Duration::from_mins(5);
@@ -205,7 +207,8 @@ impl Delivery {
 }
 
 fn pause(attempts: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << attempts.min(8)).min(LONGEST_PAUSE)
+    let longest = if attempts < SOON { SHORT_PAUSE } else { LONGEST_PAUSE };
+    FIRST_PAUSE.saturating_mul(1 << attempts.min(8)).min(longest)
 }
 
 /// What the next attempt has to know of those before it.

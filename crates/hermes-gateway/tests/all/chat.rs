@@ -496,7 +496,11 @@ async fn a_button_answers_its_own_question_and_no_other() {
     let bench = Bench::with(model).await;
     let question = |count: usize| {
         bench.channel.until(move |posted| {
-            posted.iter().filter(|posted| !posted.choices.is_empty()).nth(count).map(|posted| posted.choices.clone())
+            posted
+                .iter()
+                .filter(|posted| !posted.choices.is_empty())
+                .nth(count)
+                .map(|posted| posted.choices.clone())
         })
     };
     bench.channel.write("ann", "first");

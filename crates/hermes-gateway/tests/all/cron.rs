@@ -456,16 +456,3 @@ async fn a_job_spends_no_more_than_it_may() {
     assert_eq!(bench.states().await, [JobRunState::Failed, JobRunState::Failed]);
     assert!(bench.jobs().get(&job.id).unwrap().last_error.unwrap().contains("per_job_usd"));
 }
-
-#[tokio::test]
-async fn a_job_with_a_script_of_another_program_says_that_it_cannot_run() {
-    let bench = bench(TestModel::echo()).await;
-    let mut more = serde_json::Map::new();
-    more.insert("script".into(), "watch.py".into());
-    more.insert("no_agent".into(), true.into());
-    let job = bench.create(NewJob { more, ..new("every 10m") });
-    assert_eq!(bench.tick_after(600).await, 1);
-    bench.channel.until_said("ann", "watch.py").await;
-    assert!(bench.model.questions().is_empty(), "nothing is spent");
-    assert_eq!(bench.jobs().get(&job.id).unwrap().more["script"], "watch.py");
-}

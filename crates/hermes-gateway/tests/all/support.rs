@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hermes_agent::{Agent, PromptSource};
 use hermes_config::{Env, Home};
-use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Watchers, Wish};
+use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Services, Watchers, Wish};
 use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, Plain, Risky, TestClock};
@@ -64,6 +64,9 @@ impl Agents for Maker {
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
         let plain = self.says.as_deref().map_or_else(Plain::new, |says| Plain::new().saying(says));
         agent.tools = vec![Arc::new(Risky::new()), Arc::new(plain), self.witness.clone()];
+        if wish.platform == "cron" {
+            agent.tools.push(Arc::new(Plain::named("send_message").saying("sent")));
+        }
         if wish.platform == "noted" {
             agent.tools.push(Arc::new(Plain::named("memory")));
             agent.learning.flush_after = 1;
@@ -105,6 +108,7 @@ pub(crate) struct Plan {
     pub(crate) clock: TestClock,
     /// What the plain tool answers.
     pub(crate) says: Option<String>,
+    pub(crate) services: Arc<dyn Services>,
 }
 
 impl Plan {
@@ -116,6 +120,7 @@ impl Plan {
             channel: FakeChannel::new("fake"),
             clock: TestClock::new(),
             says: None,
+            services: Arc::new(NoServices),
         }
     }
 
@@ -145,7 +150,7 @@ impl Plan {
             folder: folder.path().to_owned(),
         });
         let events = Arc::new(Recorder::default());
-        let ports = Ports { agents, services: Arc::new(NoServices), watchers: events.clone() };
+        let ports = Ports { agents, services: self.services.clone(), watchers: events.clone() };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
         gateway.recover().await.unwrap();

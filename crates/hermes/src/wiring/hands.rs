@@ -10,13 +10,15 @@ use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Config, Home, Management, Surface, set};
 use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs, Variables};
 use hermes_tools::{
-    Announcements, ApprovalMode, Approvals, Checkpoints, Folders, Notice, Process, Processes, Registry,
-    RoomOptions, ScanFailure, Scanner, Secrets, Shells, Tenancy, Terminal, TerminalOptions, Watch, Yolo,
+    Announcements, ApprovalMode, Approvals, Checkpoints, Folders, Installer, InstallerOptions, Notice,
+    Process, Processes, Registry, RoomOptions, ScanFailure, ScanOptions, Scanner, Secrets, Shells, Tenancy,
+    Terminal, TerminalOptions, Watch, Yolo,
 };
 use hermes_types::{Cancel, Clock, Secret, SideModel};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::fence;
+use super::model::net_config;
 use super::places::Places;
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time};
@@ -173,7 +175,7 @@ fn approvals(shared: &Shared<'_>, context: &Context, config: &Config) -> Arc<App
         || arguments.oneshot.is_some()
         || context.env.bool("HERMES_YOLO_MODE").unwrap_or(false);
     approvals.set_yolo(if skip { Yolo::On } else { Yolo::Off });
-    let approvals = approvals.scanned_by(scanner(context, config, &shared.clock));
+    let approvals = approvals.scanned_by(scanner(shared, context, config));
     let approvals = match shared.surface {
         Surface::Gateway => approvals.for_many_chats(),
         Surface::Cli => approvals,
@@ -184,15 +186,41 @@ fn approvals(shared: &Shared<'_>, context: &Context, config: &Config) -> Arc<App
     })
 }
 
-/// A program that looks at commands before they run, where the user has it.
-fn scanner(context: &Context, config: &Config, clock: &Arc<dyn Clock>) -> Option<Scanner> {
+/// A program that looks at commands before they run.
+fn scanner(shared: &Shared<'_>, context: &Context, config: &Config) -> Option<Scanner> {
     let settings = SecuritySettings::resolve(config, &context.env);
     if !settings.tirith_enabled {
         return None;
     }
-    let programs = Programs::new(Variables::for_commands(context.env.iter(), &[], &[]), clock.clone());
-    let failure = if settings.tirith_fail_open { ScanFailure::Allows } else { ScanFailure::Blocks };
-    Scanner::find(programs, &settings.tirith_path, context.home.path(), settings.tirith_timeout, failure)
+    let variables = Variables::for_commands(context.env.iter(), &[], &[]);
+    let programs = Programs::new(variables, shared.clock.clone());
+    let options = ScanOptions {
+        path: settings.tirith_path,
+        hermes_home: context.home.path().to_owned(),
+        limit: settings.tirith_timeout,
+        failure: if settings.tirith_fail_open { ScanFailure::Allows } else { ScanFailure::Blocks },
+    };
+    let scanner = Scanner::new(programs.clone(), options);
+    Some(match installer(shared, context, programs) {
+        Some(installer) => scanner.installed_by(installer),
+        None => scanner,
+    })
+}
+
+/// What fetches that program, for a run that stays long enough. A build for tests fetches nothing by itself.
+fn installer(shared: &Shared<'_>, context: &Context, programs: Programs) -> Option<Installer> {
+    if shared.surface == Surface::Cli && shared.arguments.query.is_some() {
+        return None;
+    }
+    let usual = (!cfg!(debug_assertions)).then_some(Installer::RELEASES);
+    let address = context.env.get("TIRITH_RELEASES").or(usual)?;
+    let options = InstallerOptions {
+        net: net_config(&context.env, &shared.clock),
+        address: address.to_owned(),
+        hermes_home: context.home.path().to_owned(),
+        owner: Cancel::new(),
+    };
+    Some(Installer::new(options, programs, shared.clock.clone()))
 }
 
 /// An empty one that was set on purpose is tried too.

@@ -4,7 +4,7 @@ pub(crate) mod channels;
 mod code;
 pub(crate) mod courier;
 mod delegation;
-mod fence;
+pub(crate) mod fence;
 mod hands;
 pub(crate) mod hooks;
 mod model;

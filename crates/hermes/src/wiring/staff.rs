@@ -58,8 +58,8 @@ impl Staff {
         let settings = self.live.now();
         let day = local_time(self.clock.now()).day;
         let key = format!(
-            "{} {:?} {:?} {:?} {:?}",
-            wish.platform, wish.without, wish.model, wish.provider, wish.base_url
+            "{} {:?} {:?} {:?} {:?} {:?}",
+            wish.platform, wish.without, wish.model, wish.provider, wish.base_url, wish.toolsets
         );
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = made.get(&key)
@@ -69,7 +69,8 @@ impl Staff {
             return Ok(known.wired.clone());
         }
         let context = context(self.live.home(), &settings);
-        let arguments = ChatArguments::default();
+        let toolsets = wish.toolsets.map(|names| names.join(","));
+        let arguments = ChatArguments { toolsets, ..ChatArguments::default() };
         let choice = Choice {
             model: wish.model.map(str::to_owned),
             provider: wish.provider.map(str::to_owned),

@@ -22,7 +22,7 @@ const AWAY: (u64, u64) = (10, 120);
 /// Looks somebody takes before they write again.
 const THINKING: (u64, u64) = (5, 150);
 /// Looks after which a message counts as lost.
-const PATIENCE: u64 = 6_000;
+const PATIENCE: u64 = 9_000;
 
 /// What the gateway says when it cannot answer.
 const REPORTS: [&str; 4] =
@@ -301,26 +301,31 @@ impl World {
                 "messages come in the wrong order"
             }
             13 | 14 => {
-                self.telegram.fails("sendMessage", telegram::Fault::too_many(1));
-                self.discord.fault(
-                    "POST",
-                    "/messages",
-                    discord::Fault::Limit { after: 0.5, scope: discord::Scope::Route },
-                );
-                self.slack.fault("chat.postMessage", slack::Fault::Limit(1));
+                match self.dice.roll(3) {
+                    0 => self.telegram.fails("sendMessage", telegram::Fault::too_many(1)),
+                    1 => {
+                        let limit = discord::Fault::Limit { after: 0.5, scope: discord::Scope::Route };
+                        self.discord.fault("POST", "/messages", limit);
+                    }
+                    _ => self.slack.fault("chat.postMessage", slack::Fault::Limit(1)),
+                }
                 "too many calls"
             }
             15 | 16 => {
-                self.telegram.fails("sendMessage", telegram::Fault::DropAfter);
-                self.discord.fault("POST", "/messages", discord::Fault::DoAndCut);
-                self.slack.fault("chat.postMessage", slack::Fault::DoAndCut);
-                "answers to calls are lost"
+                match self.dice.roll(3) {
+                    0 => self.telegram.fails("sendMessage", telegram::Fault::DropAfter),
+                    1 => self.discord.fault("POST", "/messages", discord::Fault::DoAndCut),
+                    _ => self.slack.fault("chat.postMessage", slack::Fault::DoAndCut),
+                }
+                "the answer to a call is lost"
             }
             _ => {
-                self.telegram.fails("sendMessage", telegram::Fault::Garbage);
-                self.discord.fault("POST", "/messages", discord::Fault::Garbage);
-                self.slack.fault("chat.postMessage", slack::Fault::Status(502));
-                "calls are answered with nonsense"
+                match self.dice.roll(3) {
+                    0 => self.telegram.fails("sendMessage", telegram::Fault::Garbage),
+                    1 => self.discord.fault("POST", "/messages", discord::Fault::Garbage),
+                    _ => self.slack.fault("chat.postMessage", slack::Fault::Status(502)),
+                }
+                "a call is answered with nonsense"
             }
         };
         *self.blows.entry(name).or_default() += 1;
@@ -411,11 +416,12 @@ fn is_settled(world: &World, talk: &mut Talk) -> bool {
 }
 
 fn check(seed: u64, world: &World, talks: &[Talk]) -> Outcome {
-    super::support::until("everything has left", || {
+    let story = || format!("everything has left; {}", world.story());
+    super::support::until_found(story, || {
         let waiting = "SELECT COUNT(*) FROM hx_outbox WHERE state IN ('waiting', 'sending')";
         let open = "SELECT COUNT(*) FROM hx_inbox WHERE closed_at IS NULL";
-        fixture::texts(&world.home.join("state.db"), waiting) == ["0"]
-            && fixture::texts(&world.home.join("state.db"), open) == ["0"]
+        let none = |query| fixture::texts(&world.home.join("state.db"), query) == ["0"];
+        (none(waiting) && none(open)).then_some(())
     });
     let mut doubled = 0;
     for talk in talks {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use hermes_store::Store;
 use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_types::random_hex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -17,20 +18,24 @@ const KEY: &str = "0123456789abcdef0123456789abcdef";
 const SCRIPT: &str =
     "replies: [{when: {user_contains: say hello}, repeat: forever, text: Hello wörld 日本}]\n";
 
-struct Place {
-    server: ModelServer,
-    home: TempHome,
+pub(crate) struct Place {
+    pub(crate) server: ModelServer,
+    pub(crate) home: TempHome,
     port: u16,
 }
 
-struct Running<'a> {
+pub(crate) struct Running<'a> {
     child: Child,
     place: &'a Place,
 }
 
 impl Place {
     fn new(script: &str) -> Self {
-        let server = ModelServer::start_blocking(Script::from_yaml("gateway", script).unwrap()).unwrap();
+        Self::with(Script::from_yaml("gateway", script).unwrap())
+    }
+
+    pub(crate) fn with(script: Script) -> Self {
+        let server = ModelServer::start_blocking(script).unwrap();
         let port = free_port();
         let config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "peer-model"},
@@ -58,11 +63,13 @@ impl Place {
     }
 
     /// Starts a gateway and waits until it is healthy.
-    fn start(&self) -> Running<'_> {
+    pub(crate) fn start(&self) -> Running<'_> {
         let child =
             self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let running = Running { child, place: self };
+        let mut running = Running { child, place: self };
         until("the gateway is healthy", || {
+            let ended = running.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{ended:?}\n{}", self.home.read("logs/gateway.log"));
             self.request("GET", "/health", "").is_some_and(|(status, _)| status == 200)
         });
         running
@@ -82,9 +89,14 @@ impl Place {
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> Option<TcpStream> {
+        self.send_with(method, path, "", body)
+    }
+
+    /// The same with further headers, each ending its line.
+    pub(crate) fn send_with(&self, method: &str, path: &str, headers: &str, body: &str) -> Option<TcpStream> {
         let mut stream = TcpStream::connect(self.address()).ok()?;
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {KEY}\r\n{headers}Content-Length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).ok()?;
@@ -98,7 +110,7 @@ impl Place {
         (status, body["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned())
     }
 
-    fn output(&self, arguments: &[&str]) -> (i32, String) {
+    pub(crate) fn output(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.hermes(arguments).output().unwrap();
         let text =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -109,6 +121,11 @@ impl Place {
 impl Running<'_> {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it without a word of warning.
+    pub(crate) fn kill(self) {
+        drop(self);
     }
 
     fn wait(mut self) -> i32 {
@@ -125,8 +142,11 @@ impl Drop for Running<'_> {
     }
 }
 
+/// A port that stays free while nobody listens on it: below those the system gives to connections that go out.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let random = || 20_000 + u16::from_str_radix(&random_hex(3), 16).unwrap() * 3;
+    std::iter::repeat_with(random).find(is_free).unwrap()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `hermes cron` and `/cron`: the list of scheduled jobs, by hand.
 
+mod script;
 mod show;
 mod tick;
 mod words;
@@ -16,6 +17,8 @@ use serde_json::{Map, Value};
 use crate::cli::{CronCommand, JobArguments};
 use crate::context::{Context, now};
 use crate::output::Output;
+
+pub(crate) use script::JobScripts;
 
 /// Why a job that was paused in a chat rests.
 const FROM_CHAT: &str = "paused from /cron";
@@ -232,18 +235,28 @@ impl Skills {
     }
 }
 
+/// Fields that only newer releases know. An empty text takes a folder or a script away.
 fn more(about: &JobArguments) -> Result<Map<String, Value>, String> {
     let mut more = Map::new();
-    let Some(folder) = &about.workdir else { return Ok(more) };
-    // An empty one takes the folder away.
-    let usable = folder.as_os_str().is_empty() || (folder.is_absolute() && Path::is_dir(folder));
-    if !usable {
-        return Err(format!(
-            "--workdir must be the whole path of a folder that exists, not '{}'",
-            folder.display()
-        ));
+    let text = |given: String| if given.is_empty() { Value::Null } else { Value::String(given) };
+    if let Some(folder) = &about.workdir {
+        let usable = folder.as_os_str().is_empty() || (folder.is_absolute() && Path::is_dir(folder));
+        if !usable {
+            return Err(format!(
+                "--workdir must be the whole path of a folder that exists, not '{}'",
+                folder.display()
+            ));
+        }
+        more.insert("workdir".to_owned(), text(folder.to_string_lossy().into_owned()));
     }
-    let folder = Some(folder.to_string_lossy().into_owned()).filter(|folder| !folder.is_empty());
-    more.insert("workdir".to_owned(), folder.map_or(Value::Null, Value::String));
+    if let Some(script) = &about.script {
+        more.insert("script".to_owned(), text(script.clone()));
+        if script.is_empty() {
+            more.insert("no_agent".to_owned(), Value::Bool(false));
+        }
+    }
+    if about.no_agent || about.agent {
+        more.insert("no_agent".to_owned(), Value::Bool(about.no_agent));
+    }
     Ok(more)
 }

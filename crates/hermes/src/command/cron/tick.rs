@@ -7,11 +7,12 @@ use anyhow::{Context as _, Result};
 use hermes_agent::{LaterLogs, Logs};
 use hermes_config::{Env, Surface};
 use hermes_gateway::cron::tick_once;
-use hermes_gateway::{Gateway, Live, NoServices, NoWatchers, Ports};
+use hermes_gateway::{Gateway, Live, NoWatchers, Ports, ScriptEnd, ScriptOrder, Services};
 use hermes_model::provider::Choice;
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Clock};
+use hermes_types::{BoxFuture, Cancel, Clock};
 
+use super::JobScripts;
 use crate::cli::ChatArguments;
 use crate::context::{Context, local_time, now};
 use crate::output::Output;
@@ -55,7 +56,8 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
     let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
     let staff =
         Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
-    let ports = Ports { agents: staff, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+    let services = Arc::new(OnlyScripts(JobScripts::new(live.clone(), clock.clone())));
+    let ports = Ports { agents: staff, services, watchers: Arc::new(NoWatchers) };
     let cancel = Cancel::new();
     let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &cancel);
     let ran = tick_once(&gateway).await;
@@ -64,4 +66,13 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
     wired.hands.let_go().await;
     store.close().await?;
     Ok(ran?)
+}
+
+/// What a look without a gateway offers its jobs.
+struct OnlyScripts(JobScripts);
+
+impl Services for OnlyScripts {
+    fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {
+        Box::pin(self.0.run(order))
+    }
 }

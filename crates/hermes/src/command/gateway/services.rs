@@ -6,7 +6,7 @@ use std::time::Duration;
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Management, PROVIDERS, Surface, set, write};
 use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
-use hermes_gateway::{Live, Services};
+use hermes_gateway::{Live, ScriptEnd, ScriptOrder, Services};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::cli;
 use crate::command;
+use crate::command::cron::JobScripts;
 use crate::context::Context;
 use crate::wiring::Wired;
 use crate::wiring::staff::context as context_of;
@@ -31,6 +32,7 @@ pub(crate) struct House {
     approvals: Arc<Approvals>,
     checkpoints: Option<Arc<Checkpoints>>,
     programs: Programs,
+    scripts: JobScripts,
     /// Somebody wants the gateway to begin again.
     restart: Arc<Notify>,
 }
@@ -45,7 +47,9 @@ impl House {
     ) -> Self {
         let approvals = wired.hands.approvals.clone();
         let programs = Programs::new(Variables::for_commands(live.now().env.iter(), &[], &[]), clock.clone());
-        Self { live, store, clock, approvals, checkpoints: wired.checkpoints.clone(), programs, restart }
+        let scripts = JobScripts::new(live.clone(), clock.clone());
+        let checkpoints = wired.checkpoints.clone();
+        Self { live, store, clock, approvals, checkpoints, programs, scripts, restart }
     }
 
     async fn run(&self, name: &str, rest: &str, from: &Waiting) -> Option<String> {
@@ -287,6 +291,10 @@ impl Services for House {
 
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move { self.run_program(&["sh", "-c", command]).await })
+    }
+
+    fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {
+        Box::pin(self.scripts.run(order))
     }
 
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
