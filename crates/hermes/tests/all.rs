@@ -23,4 +23,5 @@ mod all {
     mod service;
     mod sessions;
     mod shell;
+    mod thousand;
 }

@@ -121,21 +121,37 @@ fn form(pairs: &[(&str, &str)]) -> String {
 
 /// The network failed; whether the request arrived is known only when there was no connection.
 pub(super) fn in_net(error: &Error) -> Failure {
-    let unsure = !matches!(error, Error::Connect { .. } | Error::InvalidUrl | Error::Settings { .. } | Error::Tls { .. });
+    let unsure = !matches!(
+        error,
+        Error::Connect { .. } | Error::InvalidUrl | Error::Settings { .. } | Error::Tls { .. }
+    );
     let after = None;
-    Failure { error: ChannelError::Retry { after, reason: error.to_string() }, code: "network".to_owned(), unsure }
+    Failure {
+        error: ChannelError::Retry { after, reason: error.to_string() },
+        code: "network".to_owned(),
+        unsure,
+    }
 }
 
 fn refusal(method: &str, code: &str) -> Failure {
     let error = match code {
-        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired"
-        | "not_allowed_token_type" => {
-            ChannelError::Reauthorise(format!("Slack does not take the token ({code}); check SLACK_BOT_TOKEN and SLACK_APP_TOKEN"))
-        }
-        "missing_scope" | "no_permission" | "ekm_access_denied" => {
-            ChannelError::Refused(format!("{method}: the app lacks a scope ({code}); add it and install the app again"))
-        }
-        "ratelimited" | "rate_limited" | "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout"
+        "invalid_auth"
+        | "not_authed"
+        | "account_inactive"
+        | "token_revoked"
+        | "token_expired"
+        | "not_allowed_token_type" => ChannelError::Reauthorise(format!(
+            "Slack does not take the token ({code}); check SLACK_BOT_TOKEN and SLACK_APP_TOKEN"
+        )),
+        "missing_scope" | "no_permission" | "ekm_access_denied" => ChannelError::Refused(format!(
+            "{method}: the app lacks a scope ({code}); add it and install the app again"
+        )),
+        "ratelimited"
+        | "rate_limited"
+        | "internal_error"
+        | "fatal_error"
+        | "service_unavailable"
+        | "request_timeout"
         | "team_added_to_org" => ChannelError::Retry { after: None, reason: format!("{method}: {code}") },
         _ => ChannelError::Refused(format!("{method}: {code}")),
     };

@@ -39,7 +39,9 @@ impl Slack {
                         Err(error) => reason = error,
                     }
                 }
-                Err(failure @ Failure { error: ChannelError::Retry { .. }, .. }) => reason = failure.error.to_string(),
+                Err(failure @ Failure { error: ChannelError::Retry { .. }, .. }) => {
+                    reason = failure.error.to_string();
+                }
                 Err(failure) => {
                     reason = failure.error.to_string();
                     break;
@@ -81,7 +83,8 @@ impl Slack {
     /// Shares a file in three steps; its id is the receipt.
     pub(super) async fn share(&self, place: &Place, file: &Attachment) -> Result<String, ChannelError> {
         let bytes = read(&file.path)?;
-        let name = file.name.clone().unwrap_or_else(|| file.path.rsplit('/').next().unwrap_or("file").to_owned());
+        let name =
+            file.name.clone().unwrap_or_else(|| file.path.rsplit('/').next().unwrap_or("file").to_owned());
         let length = bytes.len().to_string();
         let arguments = [("filename", name.as_str()), ("length", length.as_str())];
         let slot = self.api.call("files.getUploadURLExternal", Arguments::Form(&arguments)).await?;
@@ -90,7 +93,8 @@ impl Slack {
         else {
             return Err(ChannelError::Refused("files.getUploadURLExternal: no address came".to_owned()));
         };
-        let request = Request::post(url).and_then(|request| request.header(header::CONTENT_TYPE, mime_of(&name)));
+        let request =
+            Request::post(url).and_then(|request| request.header(header::CONTENT_TYPE, mime_of(&name)));
         let request = request.map_err(|error| in_net(&error).error)?.body(bytes);
         let status = self.api.send(request).await?.status();
         if !status.is_success() {
@@ -122,7 +126,9 @@ fn judge(file: &File) -> Verdict {
         _ => return judge_document(file.name.as_deref(), file.mime.as_deref(), file.size),
     };
     if file.size.is_some_and(|size| size > LARGEST_DOCUMENT) {
-        return Verdict::Explain("[The user sent a file that is too large. At most 20 MB are taken.]".to_owned());
+        return Verdict::Explain(
+            "[The user sent a file that is too large. At most 20 MB are taken.]".to_owned(),
+        );
     }
     let extension = extension_for(mime).or_else(|| file.name.as_deref().and_then(extension_of));
     Verdict::Take(kind, extension.unwrap_or_default())

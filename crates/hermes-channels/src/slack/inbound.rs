@@ -91,7 +91,8 @@ pub(super) enum Meant {
 
 /// Decides by kind of chat, mention, and whether we are in its thread already.
 pub(super) fn is_meant(message: &Message, settings: &Settings, own: &Own, in_thread: bool) -> Meant {
-    let mentioned = mentions(&message.text, own) || settings.patterns.iter().any(|pattern| pattern.is_match(&message.text));
+    let mentioned = mentions(&message.text, own)
+        || settings.patterns.iter().any(|pattern| pattern.is_match(&message.text));
     let bot_may = match settings.bots {
         Bots::None => false,
         Bots::Mentioning => mentioned,
@@ -103,7 +104,7 @@ pub(super) fn is_meant(message: &Message, settings: &Settings, own: &Own, in_thr
     if message.kind == ChatKind::Dm {
         return Meant::Yes;
     }
-    let listed = |list: &[String]| list.iter().any(|entry| *entry == message.channel);
+    let listed = |list: &[String]| list.contains(&message.channel);
     if !settings.allowed_channels.is_empty() && !listed(&settings.allowed_channels) {
         return Meant::No;
     }
@@ -159,9 +160,12 @@ fn readable(text: &str) -> String {
 }
 
 fn reference(inner: &str) -> String {
-    let (target, label) = inner.split_once('|').map_or((inner, None), |(target, label)| (target, Some(label)));
+    let (target, label) =
+        inner.split_once('|').map_or((inner, None), |(target, label)| (target, Some(label)));
     match target.chars().next() {
-        Some('#') => format!("#{}", label.filter(|label| !label.is_empty()).unwrap_or(target.trim_start_matches('#'))),
+        Some('#') => {
+            format!("#{}", label.filter(|label| !label.is_empty()).unwrap_or(target.trim_start_matches('#')))
+        }
         Some('@') => format!("<{target}>"),
         Some('!') => format!("@{}", label.unwrap_or(target.trim_start_matches('!')).trim_start_matches('@')),
         _ => match label {
@@ -204,7 +208,9 @@ pub(super) fn slash(payload: &Value, commands: &[String], received_at: Timestamp
     } else {
         match rest.split_whitespace().next() {
             None => "/help".to_owned(),
-            Some(first) if known(first.trim_start_matches('/')) => format!("/{}", rest.trim_start_matches('/')),
+            Some(first) if known(first.trim_start_matches('/')) => {
+                format!("/{}", rest.trim_start_matches('/'))
+            }
             Some(_) => rest.to_owned(),
         }
     };
@@ -232,7 +238,8 @@ pub(super) fn slash(payload: &Value, commands: &[String], received_at: Timestamp
 
 /// A button that was pressed, as the words it stands for.
 pub(super) fn press(payload: &Value, received_at: Timestamp) -> Option<Envelope> {
-    let text_at = |pointer: &str| payload.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text_at =
+        |pointer: &str| payload.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     if text_at("/type") != Some("block_actions") {
         return None;
     }
@@ -241,7 +248,8 @@ pub(super) fn press(payload: &Value, received_at: Timestamp) -> Option<Envelope>
     let message = text_at("/message/ts").or_else(|| text_at("/container/message_ts"))?;
     let pressed = text_at("/actions/0/action_ts").or_else(|| text_at("/trigger_id"))?;
     let mut place = Place::new(kind(channel, None), channel);
-    place.thread_id = text_at("/message/thread_ts").or_else(|| text_at("/container/thread_ts")).map(str::to_owned);
+    place.thread_id =
+        text_at("/message/thread_ts").or_else(|| text_at("/container/thread_ts")).map(str::to_owned);
     Some(Envelope {
         platform: "slack".to_owned(),
         platform_key: format!("action:{channel}:{message}:{pressed}"),
@@ -302,7 +310,10 @@ mod tests {
             assert_eq!(message(&event, &own()), None, "{event}");
         }
         let by_bot = message(&said(json!({"bot_id": "B2"})), &own()).unwrap();
-        assert_eq!(is_meant(&by_bot, &settings(&[("SLACK_REQUIRE_MENTION", "false")]), &own(), false), Meant::No);
+        assert_eq!(
+            is_meant(&by_bot, &settings(&[("SLACK_REQUIRE_MENTION", "false")]), &own(), false),
+            Meant::No
+        );
         let all = settings(&[("SLACK_REQUIRE_MENTION", "false"), ("SLACK_ALLOW_BOTS", "all")]);
         assert_eq!(is_meant(&by_bot, &all, &own(), false), Meant::Yes);
     }
@@ -313,7 +324,8 @@ mod tests {
         let called = message(&said(json!({"text": "<@UBOT> hi"})), &own()).unwrap();
         let direct = message(&said(json!({"channel_type": "im", "channel": "D1"})), &own()).unwrap();
         let verdicts = |variables: &[(&str, &str)], in_thread| {
-            [&plain, &called, &direct].map(|message| is_meant(message, &settings(variables), &own(), in_thread) == Meant::Yes)
+            [&plain, &called, &direct]
+                .map(|message| is_meant(message, &settings(variables), &own(), in_thread) == Meant::Yes)
         };
         assert_eq!(verdicts(&[], false), [false, true, true]);
         assert_eq!(verdicts(&[], true), [true, true, true]);
@@ -385,7 +397,10 @@ mod tests {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 proptest::collection::hash_map(
-                    prop_oneof!["type|subtype|channel|user|ts|text|files|bot_id|actions|value|message|name", "[a-z]{1,4}"],
+                    prop_oneof![
+                        "type|subtype|channel|user|ts|text|files|bot_id|actions|value|message|name",
+                        "[a-z]{1,4}"
+                    ],
                     inner,
                     0..6
                 )

@@ -12,13 +12,14 @@ mod settings;
 mod socket;
 mod spool;
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, Intake, LengthUnit, Mark, Place, Receipt, Reply,
+    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, Intake, LengthUnit, Mark, Place, Receipt,
+    Reply,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
@@ -38,10 +39,22 @@ pub(crate) const PLATFORM: Platform = Platform {
     label: "Slack",
     guide: include_str!("guide.txt"),
     variables: &[
-        Variable { name: "SLACK_BOT_TOKEN", words: "Bot token (xoxb-…)", kind: VariableKind::RequiredSecret },
-        Variable { name: "SLACK_APP_TOKEN", words: "App token (xapp-…)", kind: VariableKind::RequiredSecret },
-        Variable { name: "SLACK_ALLOWED_USERS", words: "Member ids that may talk to it, comma separated", kind: VariableKind::Optional },
-        Variable { name: "SLACK_HOME_CHANNEL", words: "Channel id for what comes unasked", kind: VariableKind::Optional },
+        Variable {
+            name: "SLACK_BOT_TOKEN", words: "Bot token (xoxb-…)", kind: VariableKind::RequiredSecret
+        },
+        Variable {
+            name: "SLACK_APP_TOKEN", words: "App token (xapp-…)", kind: VariableKind::RequiredSecret
+        },
+        Variable {
+            name: "SLACK_ALLOWED_USERS",
+            words: "Member ids that may talk to it, comma separated",
+            kind: VariableKind::Optional,
+        },
+        Variable {
+            name: "SLACK_HOME_CHANNEL",
+            words: "Channel id for what comes unasked",
+            kind: VariableKind::Optional,
+        },
     ],
     lock: Some(("slack-app-token", "SLACK_APP_TOKEN")),
     open,
@@ -87,7 +100,8 @@ impl Slack {
     async fn who(&self) -> Result<Own, ChannelError> {
         let answer = self.api.call("auth.test", Arguments::Json(&json!({}))).await?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
-        let user = text("user_id").ok_or_else(|| ChannelError::Refused("auth.test: no user came".to_owned()))?;
+        let user =
+            text("user_id").ok_or_else(|| ChannelError::Refused("auth.test: no user came".to_owned()))?;
         Ok(Own { user, bot: text("bot_id") })
     }
 
@@ -130,7 +144,11 @@ impl Channel for Slack {
         }
     }
 
-    fn listen<'a>(&'a self, intake: &'a dyn Intake, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), ChannelError>> {
+    fn listen<'a>(
+        &'a self,
+        intake: &'a dyn Intake,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(self.attend(intake, cancel))
     }
 

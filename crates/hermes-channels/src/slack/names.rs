@@ -23,7 +23,9 @@ impl Names {
     /// What a person is called.
     pub(super) async fn of_user(&self, api: &Api, user: &str) -> Option<String> {
         self.look_up(api, user, "users.info", ("user", user), |answer| {
-            let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).filter(|name| !name.is_empty());
+            let at = |pointer: &str| {
+                answer.pointer(pointer).and_then(Value::as_str).filter(|name| !name.is_empty())
+            };
             at("/user/profile/display_name")
                 .or_else(|| at("/user/profile/real_name"))
                 .or_else(|| at("/user/real_name"))

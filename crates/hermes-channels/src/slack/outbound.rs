@@ -66,7 +66,8 @@ impl Slack {
             }
         };
         let ours = |message: &&Value| {
-            message.pointer("/metadata/event_payload/key").and_then(Value::as_str) == Some(&reply.idempotency_key)
+            message.pointer("/metadata/event_payload/key").and_then(Value::as_str)
+                == Some(&reply.idempotency_key)
         };
         let messages = answer.get("messages").and_then(Value::as_array);
         let found = messages.into_iter().flatten().find(ours);
@@ -105,7 +106,8 @@ fn blocks(text: &str, choices: &[Choice]) -> Value {
         .iter()
         .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": cut(&dialect::slack(part), SECTION)}}))
         .collect();
-    let buttons: Vec<Value> = choices.iter().take(BUTTONS).enumerate().map(|(at, choice)| button(at, choice)).collect();
+    let buttons: Vec<Value> =
+        choices.iter().take(BUTTONS).enumerate().map(|(at, choice)| button(at, choice)).collect();
     blocks.push(json!({"type": "actions", "elements": buttons}));
     json!(blocks)
 }
@@ -119,7 +121,8 @@ fn button(at: usize, choice: &Choice) -> Value {
         None => (format!("hermes_choice_{at}"), None),
     };
     let label = json!({"type": "plain_text", "text": cut(&choice.label, BUTTON), "emoji": true});
-    let mut button = json!({"type": "button", "action_id": id, "text": label, "value": cut(&choice.says, 2000)});
+    let mut button =
+        json!({"type": "button", "action_id": id, "text": label, "value": cut(&choice.says, 2000)});
     if let Some(style) = style {
         button["style"] = json!(style);
     }

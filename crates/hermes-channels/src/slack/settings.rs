@@ -17,6 +17,7 @@ pub(super) enum Bots {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(super) struct Settings {
     pub(super) bot_token: Secret,
     pub(super) app_token: Secret,
@@ -49,7 +50,10 @@ impl Settings {
         };
         let mut patterns = Vec::new();
         for pattern in options.list("SLACK_MENTION_PATTERNS") {
-            patterns.push(Regex::new(&pattern).map_err(|_| format!("SLACK_MENTION_PATTERNS: `{pattern}` is no pattern"))?);
+            patterns.push(
+                Regex::new(&pattern)
+                    .map_err(|_| format!("SLACK_MENTION_PATTERNS: `{pattern}` is no pattern"))?,
+            );
         }
         Ok(Self {
             bot_token: token("SLACK_BOT_TOKEN", "xoxb-", "bot token")?,
@@ -66,7 +70,10 @@ impl Settings {
                 _ => Bots::None,
             },
             reactions: options.flag("SLACK_REACTIONS", true),
-            reply_broadcast: options.extra("reply_broadcast").and_then(serde_json::Value::as_bool).unwrap_or(false),
+            reply_broadcast: options
+                .extra("reply_broadcast")
+                .and_then(serde_json::Value::as_bool)
+                .unwrap_or(false),
             connections: connections(options),
         })
     }
@@ -103,12 +110,18 @@ mod tests {
         let swapped = [("SLACK_BOT_TOKEN", "xapp-1"), ("SLACK_APP_TOKEN", "xoxb-1")];
         let error = Settings::read(&options(&swapped, serde_json::Value::Null)).unwrap_err();
         assert_eq!(error, "SLACK_BOT_TOKEN is no bot token: it begins with xoxb-");
-        assert!(Settings::read(&options(&both[..1], serde_json::Value::Null)).unwrap_err().contains("SLACK_APP_TOKEN"));
+        assert!(
+            Settings::read(&options(&both[..1], serde_json::Value::Null))
+                .unwrap_err()
+                .contains("SLACK_APP_TOKEN")
+        );
     }
 
     #[test]
     fn the_address_may_be_given_with_or_without_its_path() {
-        for given in ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/api", "http://127.0.0.1:9/api/"] {
+        for given in
+            ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/api", "http://127.0.0.1:9/api/"]
+        {
             assert_eq!(base(Some(given)).unwrap().as_str(), "http://127.0.0.1:9/api/");
         }
         assert_eq!(base(None).unwrap().as_str(), OFFICIAL);

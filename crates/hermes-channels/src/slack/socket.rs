@@ -87,7 +87,8 @@ impl Line<'_> {
                 }
                 Some("disconnect") => {
                     if frame.get("reason").and_then(Value::as_str) == Some("link_disabled") {
-                        let reason = "Socket Mode is turned off for this app; turn it on at api.slack.com/apps";
+                        let reason =
+                            "Socket Mode is turned off for this app; turn it on at api.slack.com/apps";
                         break Err(ChannelError::Refused(reason.to_owned()));
                     }
                     break Ok(Ended::Renew);
@@ -106,17 +107,24 @@ impl Line<'_> {
         socket.close(WRITE_WITHIN).await.ok();
         // One that is over before it began must not be tried in a tight loop.
         if !greeted && matches!(ended, Ok(Ended::Renew)) {
-            return Err(ChannelError::Retry { after: None, reason: "Slack closed the connection at once".to_owned() });
+            return Err(ChannelError::Retry {
+                after: None,
+                reason: "Slack closed the connection at once".to_owned(),
+            });
         }
         ended
     }
 
     async fn connect(&self) -> Result<Socket, ChannelError> {
         let Slack { api, settings, around, .. } = self.slack;
-        let answer = api.call_as(&settings.app_token, "apps.connections.open", Arguments::Json(&json!({}))).await?;
+        let answer =
+            api.call_as(&settings.app_token, "apps.connections.open", Arguments::Json(&json!({}))).await?;
         let url = answer.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
         let Some(url) = url else {
-            return Err(ChannelError::Retry { after: None, reason: "apps.connections.open: no address came".to_owned() });
+            return Err(ChannelError::Retry {
+                after: None,
+                reason: "apps.connections.open: no address came".to_owned(),
+            });
         };
         let limits = SocketLimits { connect_within: HELLO_WITHIN, ..SocketLimits::default() };
         let deadline = Deadline::after(&*around.clock, LIFETIME);

@@ -113,7 +113,8 @@ pub(super) struct Threads {
 impl Threads {
     /// Reads what an earlier process knew.
     pub(super) fn load(&self, host: &dyn Host) {
-        let known = host.recall(THREADS).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+        let known =
+            host.recall(THREADS).and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
         self.lock().get_or_insert(known);
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use hermes_channels::{Host, Incoming, MenuCommand, Options, Surroundings, platform};
 use hermes_net::{Client, Config};
 use hermes_types::{
-    Accepted, Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatKind, Clock, Connection, Envelope, Intake, Piece,
-    Place, Reply,
+    Accepted, Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatKind, Clock, Connection, Envelope,
+    Intake, Piece, Place, Reply,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,7 +22,11 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { folder: tempfile::tempdir().unwrap(), documents: Mutex::default(), settings: Mutex::default() })
+        Arc::new(Self {
+            folder: tempfile::tempdir().unwrap(),
+            documents: Mutex::default(),
+            settings: Mutex::default(),
+        })
     }
 
     pub(crate) fn document(&self, name: &str) -> Option<Value> {
@@ -43,7 +47,8 @@ impl Memory {
 impl Host for Memory {
     fn keep<'a>(&'a self, file: Incoming<'a>) -> BoxFuture<'a, Result<Attachment, String>> {
         Box::pin(async move {
-            let path = self.file(&format!("kept-{}{}", hermes_types::random_hex(8), file.extension), file.bytes);
+            let path =
+                self.file(&format!("kept-{}{}", hermes_types::random_hex(8), file.extension), file.bytes);
             let (name, mime) = (file.name.map(str::to_owned), file.mime.map(str::to_owned));
             Ok(Attachment { kind: file.kind, path, name, mime })
         })
@@ -143,10 +148,6 @@ impl Inbox {
     pub(crate) async fn until_connections(&self, count: usize) -> Vec<Connection> {
         self.until(|taken| (taken.connections.len() >= count).then(|| taken.connections.clone())).await
     }
-
-    pub(crate) async fn until_refused(&self) {
-        self.until(|taken| taken.refusals.is_empty().then_some(())).await;
-    }
 }
 
 impl Intake for Inbox {
@@ -230,7 +231,8 @@ pub(crate) fn open(
         arguments: if name == "title" { "[name]".to_owned() } else { String::new() },
     });
     let client = Client::new(Config::new(clock.clone())).unwrap();
-    let around = Surroundings { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
+    let around =
+        Surroundings { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
     (platform(name).unwrap().open)(options, around)
 }
 

@@ -55,7 +55,13 @@ async fn direct_messages_and_mentions_come_in_and_are_acknowledged() {
         .iter()
         .map(|envelope| {
             let sender = envelope.sender.user_name.clone().unwrap_or_default();
-            (envelope.text(), sender, envelope.place.kind, envelope.place.thread_id.clone(), envelope.message_id.clone())
+            (
+                envelope.text(),
+                sender,
+                envelope.place.kind,
+                envelope.place.thread_id.clone(),
+                envelope.message_id.clone(),
+            )
         })
         .collect();
     let expected = |text: &str, who: &str, kind, thread: Option<&String>, id: &String| {
@@ -66,7 +72,16 @@ async fn direct_messages_and_mentions_come_in_and_are_acknowledged() {
     assert!(seen.contains(&question), "{seen:?}");
     assert!(seen.contains(&expected("and I?", "Ann", ChatKind::Group, Some(&second), &third)), "{seen:?}");
     assert_eq!(slack.late(), 0);
-    assert_eq!(taken.iter().find(|envelope| envelope.place.kind == ChatKind::Group).unwrap().place.chat_name.as_deref(), Some("#general"));
+    assert_eq!(
+        taken
+            .iter()
+            .find(|envelope| envelope.place.kind == ChatKind::Group)
+            .unwrap()
+            .place
+            .chat_name
+            .as_deref(),
+        Some("#general")
+    );
 }
 
 #[tokio::test]
@@ -159,7 +174,7 @@ async fn documents_are_judged_and_a_missing_file_is_said() {
         "type": "message", "subtype": "file_share", "channel": "D1", "channel_type": "im", "user": "U1", "ts": "9.9",
         "files": [{"name": "gone.txt", "mimetype": "text/plain", "size": 3, "url_private": format!("{}/files/none", slack.base_url())}],
     });
-    slack.event(gone);
+    slack.event(&gone);
     let taken = running.inbox.until_taken(3).await;
     assert!(taken[0].text().contains("a.exe") && taken[0].text().contains(".pdf"), "{}", taken[0].text());
     assert_eq!(taken[1].files().next().unwrap().kind, AttachmentKind::Document);
@@ -188,7 +203,10 @@ async fn commands_and_buttons_come_in_as_words() {
     slack.presses("U1", "C1", &shown, "Deny");
     let taken = running.inbox.until_taken(5).await;
     assert_eq!(running.inbox.texts(), ["/title A name", "/help", "how are you?", "delete it all", "/deny"]);
-    assert_eq!(taken[4].place.thread_id, taken[3].place.thread_id, "the press belongs to the same conversation");
+    assert_eq!(
+        taken[4].place.thread_id, taken[3].place.thread_id,
+        "the press belongs to the same conversation"
+    );
     assert_eq!(taken[4].sender.user_id.as_deref(), Some("U1"));
 }
 
@@ -228,7 +246,8 @@ async fn answers_are_written_in_slacks_own_markup() {
     let slack = workspace();
     let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
     let there = place(ChatKind::Dm, "D1", None);
-    let receipt = channel.send(&reply("slack", &there, "# Title\n**bold** [a](http://b) <x> & `c*d`")).await.unwrap();
+    let receipt =
+        channel.send(&reply("slack", &there, "# Title\n**bold** [a](http://b) <x> & `c*d`")).await.unwrap();
     let said = slack.said("D1");
     assert_eq!(said[0].text, "*Title*\n*bold* <http://b|a> &lt;x&gt; &amp; `c*d`");
     assert_eq!(receipt.message_ids, [said[0].ts.clone()]);
@@ -245,7 +264,10 @@ async fn refusals_and_limits_are_told_apart() {
     let hello = |chat: &str| reply("slack", &place(ChatKind::Dm, chat, None), "hello");
     slack.fault("chat.postMessage", Fault::Limit(7));
     let limited = channel.send(&hello("D1")).await.unwrap_err();
-    assert!(matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 7), "{limited:?}");
+    assert!(
+        matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 7),
+        "{limited:?}"
+    );
     assert!(matches!(channel.send(&hello("D9")).await.unwrap_err(), ChannelError::Refused(_)));
     slack.fault("chat.postMessage", Fault::Refuse("internal_error".to_owned()));
     assert!(matches!(channel.send(&hello("D1")).await.unwrap_err(), ChannelError::Retry { .. }));
@@ -261,7 +283,10 @@ async fn refusals_and_limits_are_told_apart() {
 #[tokio::test]
 async fn a_reply_whose_answer_was_lost_is_not_said_twice() {
     let slack = workspace();
-    let there = [place(ChatKind::Dm, "D1", None), place(ChatKind::Group, "C1", Some(&slack.says("U1", "C1", "<@UBOT> hi")))];
+    let there = [
+        place(ChatKind::Dm, "D1", None),
+        place(ChatKind::Group, "C1", Some(&slack.says("U1", "C1", "<@UBOT> hi"))),
+    ];
     for place in there {
         let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
         let hello = reply("slack", &place, "hello");
@@ -288,7 +313,12 @@ async fn files_go_out_in_three_steps() {
     let channel = open("slack", &options(&TOKENS, extra(&slack)), &host, &clock()).unwrap();
     let path = host.file("report 1.pdf", b"%PDF");
     let mut with_file = reply("slack", &place(ChatKind::Dm, "D1", None), "");
-    let file = Attachment { kind: AttachmentKind::Document, path, name: Some("report 1.pdf".to_owned()), mime: None };
+    let file = Attachment {
+        kind: AttachmentKind::Document,
+        path,
+        name: Some("report 1.pdf".to_owned()),
+        mime: None,
+    };
     with_file.pieces = vec![Piece::File(file)];
     channel.send(&with_file).await.unwrap();
     assert_eq!(slack.said("D1")[0].files, [("report 1.pdf".to_owned(), b"%PDF".to_vec())]);

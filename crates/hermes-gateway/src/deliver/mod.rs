@@ -146,7 +146,7 @@ impl Delivery {
             }
             _ => match due.earlier {
                 EarlierSend::Unknown => channel.send_again(&due.reply).await,
-                _ => channel.send(&due.reply).await,
+                EarlierSend::None => channel.send(&due.reply).await,
             },
         };
         let noted = match sent {

@@ -3,6 +3,7 @@
 //! Files in a folder of the user's, shared with other programs. Invariant: the name tells nothing of the token, and a
 //! lock whose holder is gone is nobody's.
 
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -102,7 +103,12 @@ fn holder(path: &Path) -> Option<u64> {
 
 fn short_hash(identity: &str) -> String {
     let digest = Sha256::digest(identity.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::new();
+    for byte in digest.iter().take(8) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 #[cfg(test)]

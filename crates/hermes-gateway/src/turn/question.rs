@@ -29,7 +29,9 @@ impl Gateway {
         let Some(Asked { id, tag, answer }) = self.desk.ask(key, kind) else { return Answer::Unavailable };
         if kind == Kind::Approval {
             // A button answers its own question, however late it is pressed and whatever is open by then.
-            choices.iter_mut().for_each(|choice| choice.says.push_str(&format!(" #{tag}")));
+            for choice in &mut choices {
+                choice.says = format!("{} #{tag}", choice.says);
+            }
         }
         let reply = Reply {
             platform: envelope.platform.clone(),

@@ -70,7 +70,8 @@ impl Slack {
     /// Listens again on the same port, with everything that was said.
     pub fn start_again(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();
-        let (address, thread) = OwnThread::start("slack", self.port, move |listener| serve(listener, shared))?;
+        let (address, thread) =
+            OwnThread::start("slack", self.port, move |listener| serve(listener, shared))?;
         self.port = address.port();
         self.shared.world.update(|world| world.port = address.port());
         self.running = Some(thread);
@@ -129,7 +130,13 @@ impl Slack {
         })
     }
 
-    pub fn shares(&self, person: &str, channel: &str, text: &str, (name, mime, bytes): (&str, &str, &[u8])) -> String {
+    pub fn shares(
+        &self,
+        person: &str,
+        channel: &str,
+        text: &str,
+        (name, mime, bytes): (&str, &str, &[u8]),
+    ) -> String {
         self.change(|world| {
             let ts = world.next_ts();
             let path = format!("F{}/{name}", world.count());
@@ -146,7 +153,7 @@ impl Slack {
     }
 
     /// An event as Slack would send it, whatever it is.
-    pub fn event(&self, event: Value) {
+    pub fn event(&self, event: &Value) {
         self.change(|world| world.event(event));
     }
 
@@ -196,7 +203,10 @@ impl Slack {
 /// What the app did.
 impl Slack {
     pub fn messages(&self, channel: &str) -> Vec<Message> {
-        self.shared.world.read(|world| world.channels.get(channel).map(|channel| channel.messages.clone())).unwrap_or_default()
+        self.shared
+            .world
+            .read(|world| world.channels.get(channel).map(|channel| channel.messages.clone()))
+            .unwrap_or_default()
     }
 
     /// What the bot wrote there.
@@ -211,12 +221,17 @@ impl Slack {
 
     #[track_caller]
     pub fn until_said_blocking(&self, channel: &str, part: &str) -> Message {
-        self.shared.world.until_blocking(&format!("`{part}` in {channel}"), |world| find(world, channel, part))
+        self.shared
+            .world
+            .until_blocking(&format!("`{part}` in {channel}"), |world| find(world, channel, part))
     }
 
     /// Waits until a message looks a certain way.
     pub async fn until_message(&self, channel: &str, ts: &str, wanted: impl Fn(&Message) -> bool) -> Message {
-        self.shared.world.until(|world| world.message(channel, ts).filter(|message| wanted(message)).cloned()).await
+        self.shared
+            .world
+            .until(|world| world.message(channel, ts).filter(|message| wanted(message)).cloned())
+            .await
     }
 
     pub fn calls(&self) -> Vec<Call> {
@@ -280,7 +295,9 @@ impl Slack {
 
     /// Does something on every open socket.
     pub fn order(&self, order: &Order) {
-        self.change(|world| world.connections.values_mut().for_each(|orders| orders.push_back(order.clone())));
+        self.change(|world| {
+            world.connections.values_mut().for_each(|orders| orders.push_back(order.clone()));
+        });
     }
 
     /// Delivers what was told last once more.

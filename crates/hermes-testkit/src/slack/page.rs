@@ -17,7 +17,8 @@ pub(super) fn respond(path: &str, message: &http::Message, shared: &Shared) -> V
                 world.people.get(person)?;
                 world.channels.get(channel)?;
                 let ts = world.next_ts();
-                let thread_ts = said["thread"].as_str().filter(|thread| !thread.is_empty()).map(str::to_owned);
+                let thread_ts =
+                    said["thread"].as_str().filter(|thread| !thread.is_empty()).map(str::to_owned);
                 let (user, text) = (person.to_owned(), said["text"].as_str()?.to_owned());
                 world.post(channel, Message { ts, user, text, thread_ts, ..Message::default() }, &[]);
                 Some(())
@@ -30,7 +31,8 @@ pub(super) fn respond(path: &str, message: &http::Message, shared: &Shared) -> V
 
 impl World {
     fn chats(&self) -> Value {
-        let people: Vec<Value> = self.people.iter().map(|(id, name)| json!({"id": id, "title": name})).collect();
+        let people: Vec<Value> =
+            self.people.iter().map(|(id, name)| json!({"id": id, "title": name})).collect();
         let line = |message: &Message| {
             json!({
                 "ts": message.ts, "thread": message.thread_ts, "text": message.text, "buttons": message.buttons(),

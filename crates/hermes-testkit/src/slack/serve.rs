@@ -1,5 +1,6 @@
 //! Connections: Web API calls, files, the page, and those that become sockets.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -62,9 +63,11 @@ async fn attend(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 pub(super) fn answer(status: u16, mime: &str, headers: &[(&str, String)], body: &[u8]) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {status} -\r\ncontent-type: {mime}\r\ncontent-length: {}\r\n", body.len());
+    let mut head =
+        format!("HTTP/1.1 {status} -\r\ncontent-type: {mime}\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        // Writing to a `String` cannot fail.
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     head.push_str("\r\n");
     [head.as_bytes(), body].concat()
@@ -90,7 +93,12 @@ async fn respond(connection: &mut Connection, message: &Message, shared: &Shared
     call(connection, method, message, shared).await
 }
 
-async fn call(connection: &mut Connection, method: &str, message: &Message, shared: &Shared) -> Option<Vec<u8>> {
+async fn call(
+    connection: &mut Connection,
+    method: &str,
+    message: &Message,
+    shared: &Shared,
+) -> Option<Vec<u8>> {
     let fault = shared.world.update(|world| world.take_fault(method));
     if let Some(Fault::WaitBefore(gate)) = &fault {
         tokio::select! {
@@ -130,7 +138,12 @@ impl World {
             Some(Fault::Limit(after)) => {
                 self.note(method, arguments, "ratelimited");
                 let body = json!({"ok": false, "error": "ratelimited"}).to_string();
-                return answer(429, "application/json", &[("retry-after", after.to_string())], body.as_bytes());
+                return answer(
+                    429,
+                    "application/json",
+                    &[("retry-after", after.to_string())],
+                    body.as_bytes(),
+                );
             }
             Some(Fault::Status(status)) => {
                 self.note(method, arguments, "status");
@@ -169,7 +182,8 @@ impl World {
 
     /// Private files need the token; without it there is a page to sign in at, as on the real one.
     fn file(&self, path: &str, message: &Message) -> Vec<u8> {
-        let authorised = message.header("authorization") == Some(format!("Bearer {}", self.bot_token).as_str());
+        let authorised =
+            message.header("authorization") == Some(format!("Bearer {}", self.bot_token).as_str());
         match self.files.get(path) {
             Some((mime, bytes)) if authorised => answer(200, mime, &[], bytes),
             Some(_) => answer(403, "text/html", &[], b"<html>sign in</html>"),
@@ -198,7 +212,8 @@ fn unescape(text: &str) -> String {
             b'+' => bytes.push(b' '),
             b'%' => {
                 let digits = [rest.next().unwrap_or(b'0'), rest.next().unwrap_or(b'0')];
-                let number = std::str::from_utf8(&digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                let number =
+                    std::str::from_utf8(&digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
                 bytes.push(number.unwrap_or(b'?'));
             }
             byte => bytes.push(byte),
@@ -209,7 +224,8 @@ fn unescape(text: &str) -> String {
 
 /// A Socket Mode connection: its ticket is good once.
 async fn link(mut connection: Connection, request: &Message, shared: &Shared) {
-    let ticket = request.target.split(['?', '&']).find_map(|part| part.strip_prefix("ticket=")).unwrap_or_default();
+    let ticket =
+        request.target.split(['?', '&']).find_map(|part| part.strip_prefix("ticket=")).unwrap_or_default();
     let good = shared.world.update(|world| {
         let at = world.tickets.iter().position(|known| known == ticket)?;
         Some(world.tickets.remove(at))

@@ -24,12 +24,25 @@ const METHODS: &[Method] = &[
     Method {
         name: "chat.postMessage",
         arguments: &[
-            "channel", "text", "thread_ts", "reply_broadcast", "blocks", "metadata", "mrkdwn", "unfurl_links", "unfurl_media",
+            "channel",
+            "text",
+            "thread_ts",
+            "reply_broadcast",
+            "blocks",
+            "metadata",
+            "mrkdwn",
+            "unfurl_links",
+            "unfurl_media",
         ],
         json: true,
         run: post_message,
     },
-    Method { name: "chat.update", arguments: &["channel", "ts", "text", "blocks", "metadata"], json: true, run: update },
+    Method {
+        name: "chat.update",
+        arguments: &["channel", "ts", "text", "blocks", "metadata"],
+        json: true,
+        run: update,
+    },
     Method { name: "users.info", arguments: &["user", "include_locale"], json: false, run: users_info },
     Method { name: "conversations.info", arguments: &["channel"], json: false, run: conversations_info },
     Method {
@@ -40,19 +53,43 @@ const METHODS: &[Method] = &[
     },
     Method {
         name: "conversations.replies",
-        arguments: &["channel", "ts", "limit", "oldest", "latest", "inclusive", "cursor", "include_all_metadata"],
+        arguments: &[
+            "channel",
+            "ts",
+            "limit",
+            "oldest",
+            "latest",
+            "inclusive",
+            "cursor",
+            "include_all_metadata",
+        ],
         json: false,
         run: replies,
     },
-    Method { name: "files.getUploadURLExternal", arguments: &["filename", "length", "alt_txt", "snippet_type"], json: false, run: upload_url },
+    Method {
+        name: "files.getUploadURLExternal",
+        arguments: &["filename", "length", "alt_txt", "snippet_type"],
+        json: false,
+        run: upload_url,
+    },
     Method {
         name: "files.completeUploadExternal",
         arguments: &["files", "channel_id", "thread_ts", "initial_comment"],
         json: true,
         run: complete_upload,
     },
-    Method { name: "reactions.add", arguments: &["channel", "timestamp", "name"], json: true, run: add_reaction },
-    Method { name: "reactions.remove", arguments: &["channel", "timestamp", "name"], json: true, run: remove_reaction },
+    Method {
+        name: "reactions.add",
+        arguments: &["channel", "timestamp", "name"],
+        json: true,
+        run: add_reaction,
+    },
+    Method {
+        name: "reactions.remove",
+        arguments: &["channel", "timestamp", "name"],
+        json: true,
+        run: remove_reaction,
+    },
     Method {
         name: "assistant.threads.setStatus",
         arguments: &["channel_id", "thread_ts", "status", "loading_messages"],
@@ -63,14 +100,24 @@ const METHODS: &[Method] = &[
 
 impl World {
     /// Runs a method for a caller with this token.
-    pub(super) fn answer(&mut self, method: &str, token: Option<&str>, arguments: &Value, as_json: bool) -> Answer {
-        let Some(known) = METHODS.iter().find(|known| known.name == method) else { return Err("unknown_method") };
+    pub(super) fn answer(
+        &mut self,
+        method: &str,
+        token: Option<&str>,
+        arguments: &Value,
+        as_json: bool,
+    ) -> Answer {
+        let Some(known) = METHODS.iter().find(|known| known.name == method) else {
+            return Err("unknown_method");
+        };
         let by_app = method == "apps.connections.open";
         match token {
             None => return Err("not_authed"),
             Some(token) if token == self.app_token && by_app => {}
             Some(token) if token == self.bot_token && !by_app => {}
-            Some(token) if token == self.app_token || token == self.bot_token => return Err("not_allowed_token_type"),
+            Some(token) if token == self.app_token || token == self.bot_token => {
+                return Err("not_allowed_token_type");
+            }
             Some(_) => return Err("invalid_auth"),
         }
         let given = arguments.as_object().ok_or("invalid_arguments")?;
@@ -87,8 +134,11 @@ fn text<'a>(arguments: &'a Value, name: &str) -> Option<&'a str> {
     arguments[name].as_str().filter(|text| !text.is_empty())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "methods are a table of one signature")]
 fn auth_test(_: &mut World, _: &Value) -> Answer {
-    Ok(json!({"url": "https://test.slack.com/", "team": "Test", "user": "hermes", "team_id": "T1", "user_id": BOT_USER, "bot_id": BOT}))
+    Ok(
+        json!({"url": "https://test.slack.com/", "team": "Test", "user": "hermes", "team_id": "T1", "user_id": BOT_USER, "bot_id": BOT}),
+    )
 }
 
 fn connections_open(world: &mut World, _: &Value) -> Answer {
@@ -108,7 +158,9 @@ fn post_message(world: &mut World, arguments: &Value) -> Answer {
         None => None,
         Some(thread) => Some(thread.as_str().ok_or("invalid_thread_ts")?.to_owned()),
     };
-    if !arguments["metadata"].is_null() && !(arguments["metadata"]["event_type"].is_string() && arguments["metadata"]["event_payload"].is_object()) {
+    let metadata = &arguments["metadata"];
+    let complete = metadata["event_type"].is_string() && metadata["event_payload"].is_object();
+    if !metadata.is_null() && !complete {
         return Err("invalid_metadata_format");
     }
     if !world.channels.contains_key(&channel) {
@@ -132,7 +184,7 @@ fn post_message(world: &mut World, arguments: &Value) -> Answer {
     };
     let shown = shown(&message);
     // The app hears its own words, too.
-    world.event(json!({
+    world.event(&json!({
         "type": "message", "channel": channel, "user": BOT_USER, "bot_id": BOT, "text": message.text, "ts": ts,
         "thread_ts": message.thread_ts,
     }));
@@ -162,7 +214,8 @@ fn checked_blocks(blocks: &Value) -> Result<Vec<Value>, &'static str> {
         let good = match block["type"].as_str() {
             Some("section") => within(&block["text"]["text"], 3000) && block["text"]["type"] == "mrkdwn",
             Some("actions") => {
-                let elements = block["elements"].as_array().filter(|list| !list.is_empty() && list.len() <= 25);
+                let elements =
+                    block["elements"].as_array().filter(|list| !list.is_empty() && list.len() <= 25);
                 elements.is_some_and(|list| list.iter().all(is_button) && all_differ(list))
             }
             _ => false,
@@ -197,7 +250,10 @@ fn within(text: &Value, most: usize) -> bool {
 }
 
 fn update(world: &mut World, arguments: &Value) -> Answer {
-    let (channel, ts) = (text(arguments, "channel").ok_or("channel_not_found")?, text(arguments, "ts").ok_or("message_not_found")?);
+    let (channel, ts) = (
+        text(arguments, "channel").ok_or("channel_not_found")?,
+        text(arguments, "ts").ok_or("message_not_found")?,
+    );
     let blocks = checked_blocks(&arguments["blocks"])?;
     let words = checked_text(arguments, &blocks)?;
     let message = world.message(channel, ts).ok_or("message_not_found")?;
@@ -214,7 +270,9 @@ fn users_info(world: &mut World, arguments: &Value) -> Answer {
     let id = text(arguments, "user").ok_or("user_not_found")?;
     let name = world.people.get(id).ok_or("user_not_found")?;
     let profile = json!({"display_name": name, "real_name": format!("{name} Real")});
-    Ok(json!({"user": {"id": id, "name": name.to_lowercase(), "real_name": format!("{name} Real"), "profile": profile}}))
+    Ok(
+        json!({"user": {"id": id, "name": name.to_lowercase(), "real_name": format!("{name} Real"), "profile": profile}}),
+    )
 }
 
 fn conversations_info(world: &mut World, arguments: &Value) -> Answer {
@@ -241,7 +299,8 @@ fn listed(world: &World, arguments: &Value, wanted: impl Fn(&Message) -> bool, n
     let id = text(arguments, "channel").ok_or("channel_not_found")?;
     let channel = world.channels.get(id).ok_or("channel_not_found")?;
     let limit = arguments["limit"].as_str().and_then(|limit| limit.parse().ok()).unwrap_or(100);
-    let mut found: Vec<Value> = channel.messages.iter().filter(|message| wanted(message)).map(shown).collect();
+    let mut found: Vec<Value> =
+        channel.messages.iter().filter(|message| wanted(message)).map(shown).collect();
     if newest_first {
         found.reverse();
     }
@@ -271,7 +330,8 @@ fn upload_url(world: &mut World, arguments: &Value) -> Answer {
 
 fn complete_upload(world: &mut World, arguments: &Value) -> Answer {
     let channel = text(arguments, "channel_id").ok_or("channel_not_found")?.to_owned();
-    let listed = arguments["files"].as_array().filter(|files| !files.is_empty()).ok_or("invalid_arguments")?;
+    let listed =
+        arguments["files"].as_array().filter(|files| !files.is_empty()).ok_or("invalid_arguments")?;
     let mut files = Vec::new();
     for file in listed {
         let id = file["id"].as_str().ok_or("file_not_found")?;
@@ -295,7 +355,10 @@ fn complete_upload(world: &mut World, arguments: &Value) -> Answer {
 
 fn reacted<'a>(world: &'a mut World, arguments: &Value) -> Result<(&'a mut Message, String), &'static str> {
     let name = text(arguments, "name").ok_or("invalid_name")?.to_owned();
-    let (channel, ts) = (text(arguments, "channel").ok_or("channel_not_found")?, text(arguments, "timestamp").ok_or("no_item_specified")?);
+    let (channel, ts) = (
+        text(arguments, "channel").ok_or("channel_not_found")?,
+        text(arguments, "timestamp").ok_or("no_item_specified")?,
+    );
     Ok((world.message(channel, ts).ok_or("message_not_found")?, name))
 }
 

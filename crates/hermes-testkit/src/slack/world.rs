@@ -33,7 +33,9 @@ pub struct Message {
 impl Message {
     /// What its buttons are called.
     pub fn buttons(&self) -> Vec<String> {
-        self.elements().filter_map(|button| button.pointer("/text/text")?.as_str().map(str::to_owned)).collect()
+        self.elements()
+            .filter_map(|button| button.pointer("/text/text")?.as_str().map(str::to_owned))
+            .collect()
     }
 
     pub(super) fn elements(&self) -> impl Iterator<Item = &Value> {
@@ -155,7 +157,7 @@ impl World {
     }
 
     /// An event of the Events API.
-    pub(super) fn event(&mut self, event: Value) {
+    pub(super) fn event(&mut self, event: &Value) {
         let id = format!("Ev{}", self.count());
         let payload = json!({
             "token": "verification", "team_id": "T1", "api_app_id": "A1", "type": "event_callback",
@@ -225,10 +227,10 @@ impl World {
         }
         let mentioned = message.text.contains(&format!("<@{}>", super::BOT_USER));
         known.messages.push(message);
-        self.event(event.clone());
+        self.event(&event);
         if mentioned {
             event["type"] = json!("app_mention");
-            self.event(event);
+            self.event(&event);
         }
     }
 }

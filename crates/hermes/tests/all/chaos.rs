@@ -480,6 +480,6 @@ fn two_hundred_conversations() {
     let said = std::env::var("CHAOS_SEEDS").unwrap_or_else(|_| "1..2".to_owned());
     let (first, last) = said.split_once("..").unwrap();
     for seed in first.parse().unwrap()..last.parse().unwrap() {
-        tell(seed, &run(seed, 200, 5, 150));
+        tell(seed, &run(seed, 200, 30, 150));
     }
 }

@@ -197,6 +197,12 @@ struct House {
 /// A gateway that runs; dropped, it is killed.
 pub(crate) struct Gateway(Child);
 
+impl Gateway {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -241,7 +247,9 @@ impl House {
 
 /// The program in that home; its user lives there, too.
 fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+    // Measurements by hand are made with another build.
+    let program = std::env::var("HERMES_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hermes").to_owned());
+    let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(home.join("user"))
