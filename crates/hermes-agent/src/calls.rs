@@ -38,6 +38,7 @@ pub(crate) enum Checked {
 /// out, repeated calls dropped.
 pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> Checked {
     for call in calls.iter_mut() {
+        modernise(call, tools);
         if let Some(name) = repaired(&call.name, tools) {
             call.name = name;
         }
@@ -78,6 +79,19 @@ fn ready(call: &ToolCall, tools: &[Arc<dyn Tool>]) -> Option<Ready> {
 
 fn find(name: &str, tools: &[Arc<dyn Tool>]) -> Option<Arc<dyn Tool>> {
     tools.iter().find(|tool| tool.spec().name == name).cloned()
+}
+
+/// Puts a call under an older name into today's form.
+fn modernise(call: &mut ToolCall, tools: &[Arc<dyn Tool>]) {
+    if find(&call.name, tools).is_some() {
+        return;
+    }
+    let given: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let found = tools.iter().find_map(|tool| Some((tool, tool.modern(&call.name, &given)?)));
+    if let Some((tool, arguments)) = found {
+        call.name.clone_from(&tool.spec().name);
+        call.arguments = Value::Object(arguments).to_string();
+    }
 }
 
 /// The known name this one was meant to be, if it is not known itself.

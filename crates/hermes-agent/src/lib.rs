@@ -35,6 +35,7 @@ pub use error::Error;
 pub use gauge::{message_tokens, tool_tokens};
 pub use log::LaterLogs;
 pub use prompt::{Enforcement, Files, HintChange, PromptSource, SessionIdLine, join as join_layers};
+pub use reply::last_words;
 pub use result::TurnResult;
 pub use review::ReviewDue;
 pub use turn::Said;

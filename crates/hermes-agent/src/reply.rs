@@ -43,6 +43,14 @@ pub(crate) fn judge(message: &Message) -> Reply {
     }
 }
 
+/// The answer a message is, as the user reads it. Nothing, when it is not the end of a turn.
+pub fn last_words(message: &Message) -> Option<String> {
+    match judge(message) {
+        Reply::Final(text) if message.role == Role::Assistant => Some(text.trim().to_owned()),
+        _ => None,
+    }
+}
+
 fn has_open_scratchpad(text: &str) -> bool {
     const OPEN: &str = "<REASONING_SCRATCHPAD>";
     const CLOSE: &str = "</REASONING_SCRATCHPAD>";

@@ -1,7 +1,8 @@
 //! A process that runs on beside the conversation.
 //!
 //! Holds its newest output, its way in, and how it ended. Whoever keeps it decides how long it is remembered; dropping
-//! every handle stops the listening and leaves the process alone.
+//! every handle stops the listening and leaves the process alone. One that runs elsewhere is seen through a client here,
+//! and is ended at both ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::child::Running;
 use crate::group::Group;
-use crate::local::Prepared;
+use crate::remote::Seat;
 use crate::ring::Ring;
 use crate::stream::Stream;
 
@@ -35,9 +36,30 @@ pub enum Screen {
 #[derive(Debug, Clone)]
 pub struct Background(Arc<Shared>);
 
+/// What a process is listened to by.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    pub(crate) running: Running,
+    /// What was heard of it already.
+    pub(crate) heard: Vec<u8>,
+    pub(crate) directory: PathBuf,
+    pub(crate) screen: Screen,
+    /// Where it runs, if what runs here is only a client.
+    pub(crate) far: Option<Far>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// The process at the other end of a client.
+#[derive(Debug)]
+pub(crate) struct Far {
+    pub(crate) pid: u32,
+    pub(crate) seat: Arc<Seat>,
+}
+
 #[derive(Debug)]
 struct Shared {
     group: Group,
+    far: Option<Far>,
     directory: PathBuf,
     screen: Screen,
     clock: Arc<dyn Clock>,
@@ -59,19 +81,18 @@ pub enum InputError {
 }
 
 impl Background {
-    pub(crate) fn watch(
-        mut running: Running,
-        prepared: Prepared,
-        screen: Screen,
-        clock: Arc<dyn Clock>,
-        owner: &Cancel,
-    ) -> Self {
+    /// Listens until it ends or `owner` is cancelled. What is `held` lives as long as the process.
+    pub(crate) fn watch(ear: Ear, held: impl Send + 'static, owner: &Cancel) -> Self {
+        let Ear { mut running, heard, directory, screen, far, clock } = ear;
+        let mut ring = Ring::default();
+        ring.push(&heard);
         let shared = Arc::new(Shared {
             group: running.group(),
-            directory: prepared.directory.clone(),
+            far,
+            directory,
             screen,
             clock,
-            ring: Mutex::default(),
+            ring: Mutex::new(ring),
             input: Mutex::new(running.input.take().map(Arc::new)),
             ended: watch::Sender::new(None),
             killed: Mutex::new(false),
@@ -80,14 +101,19 @@ impl Background {
         let listener = Arc::clone(&shared);
         spawn_named(format!("process {}", shared.group.pid()), owner, async move {
             listener.listen(running).await;
-            // The script's files are needed as long as the shell may read them.
-            drop(prepared);
+            drop(held);
         });
         Self(shared)
     }
 
+    /// Its number where it runs.
     pub fn pid(&self) -> u32 {
-        self.0.group.pid()
+        self.0.far.as_ref().map_or_else(|| self.0.group.pid(), |far| far.pid)
+    }
+
+    /// Whether it runs elsewhere, and its number means nothing here.
+    pub fn is_elsewhere(&self) -> bool {
+        self.0.far.is_some()
     }
 
     pub fn directory(&self) -> &Path {
@@ -134,6 +160,9 @@ impl Background {
         *lock(&self.0.killed) = true;
         if self.exit_code().is_none() {
             let _ending = self.0.ending.lock().await;
+            if let Some(Far { pid, seat }) = &self.0.far {
+                seat.end_group(*pid).await;
+            }
             self.0.group.end(&*self.0.clock).await;
         }
         self.ended().await

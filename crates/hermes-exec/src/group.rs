@@ -59,7 +59,7 @@ impl Group {
     pub(crate) fn kill(self) {
         if self.scope == Scope::Kin {
             // Before the leader, which is what they are known by.
-            Kin::of(self.leader).kill();
+            Kin::kill_all_of(self.leader);
         }
         let _ = kill_process_group(self.leader, Signal::KILL);
     }
@@ -68,7 +68,7 @@ impl Group {
         test_kill_process(self.leader).is_ok()
     }
 
-    /// Ends every member: a request, a second's grace, then the kill. The leader must be reaped meanwhile, or it counts
+    /// Ends it with its kin: a request, a second's grace, then the kill. The leader must be reaped meanwhile, or it may count
     /// as alive.
     pub(crate) async fn end(self, clock: &dyn Clock) {
         self.end_within(GRACE, clock).await;
@@ -98,7 +98,8 @@ impl Group {
         kin.release();
     }
 
+    /// A group counts as alive until the last of its dead is reaped, which may take init a second; a cell does not.
     fn is_alive(self, kin: &Kin) -> bool {
-        test_kill_process_group(self.leader).is_ok() || kin.is_alive()
+        kin.is_alive().unwrap_or_else(|| test_kill_process_group(self.leader).is_ok())
     }
 }

@@ -23,16 +23,17 @@ pub(crate) enum Kin {
 }
 
 impl Kin {
-    /// As they are known now.
-    pub(crate) fn of(leader: Pid) -> Self {
-        Cell::of(leader).map_or(Self::Descended(leader), Self::Enclosed)
+    /// In a cell if there can be one: the leader is about to end, and nobody must be lost sight of then.
+    pub(crate) async fn gather(leader: Pid) -> Self {
+        enclose(leader).await.map_or(Self::Descended(leader), Self::Enclosed)
     }
 
-    /// The same, in a cell if there can be one: the leader is about to end, and nobody must be lost sight of then.
-    pub(crate) async fn gather(leader: Pid) -> Self {
-        match Self::of(leader) {
-            Self::Descended(leader) => enclose(leader).await.map_or(Self::Descended(leader), Self::Enclosed),
-            known => known,
+    /// Kills all of a leader's at once, without waiting for anything.
+    pub(crate) fn kill_all_of(leader: Pid) {
+        // Both: somebody may be on the way into the cell at this moment, and the leader may be gone.
+        kill_descendants(leader);
+        if let Some(cell) = Cell::of(leader) {
+            cell.kill();
         }
     }
 
@@ -50,11 +51,11 @@ impl Kin {
         }
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
+    /// Whether any of them lives, the leader too; none where that is not known once the leader is gone.
+    pub(crate) fn is_alive(&self) -> Option<bool> {
         match self {
-            Self::Enclosed(cell) => !cell.members().is_empty(),
-            // They are known only while the leader lives, and it counts by itself.
-            Self::Descended(_) | Self::Nobody => false,
+            Self::Enclosed(cell) => Some(!cell.members().is_empty()),
+            Self::Descended(_) | Self::Nobody => None,
         }
     }
 
@@ -80,7 +81,7 @@ async fn enclose(leader: Pid) -> Option<Cell> {
     let (answer, made) = oneshot::channel();
     let thread = std::thread::Builder::new().name("cell".to_owned());
     // Nobody waits any more when the call was dropped; then the leader's own end takes the cell back.
-    thread.spawn(move || answer.send(Cell::make(leader))).ok()?;
+    thread.spawn(move || answer.send(Cell::gather(leader))).ok()?;
     made.await.ok().flatten()
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError};
 use tokio::sync::OnceCell;
 
-use crate::background::{Background, Screen};
+use crate::background::{Background, Ear, Screen};
 use crate::capture::Bounds;
-use crate::child::{Launch, Lifetime, Wiring};
+use crate::child::{Launch, Lifetime, Running, Wiring};
 use crate::group::Scope;
 use crate::run::{Ending, Ran, Watch, run};
 use crate::sandbox::{Fence, FenceReport, Sandbox};
@@ -191,12 +191,12 @@ impl Local {
         let clock = Arc::clone(&self.host.clock);
         if screen == Screen::Terminal {
             match prepared.launch(Lifetime::Free, Wiring::Terminal).start().await {
-                Ok(running) => return Ok(Background::watch(running, prepared, screen, clock, owner)),
+                Ok(running) => return Ok(watch(running, prepared, screen, clock, owner)),
                 Err(error) => tracing::warn!(%error, "no terminal could be opened; using pipes"),
             }
         }
         let running = prepared.launch(Lifetime::Free, Wiring::Both).start().await.map_err(unavailable)?;
-        Ok(Background::watch(running, prepared, Screen::None, clock, owner))
+        Ok(watch(running, prepared, Screen::None, clock, owner))
     }
 
     async fn prepare(
@@ -260,11 +260,11 @@ pub(crate) enum Use {
 
 /// A call ready to be started. The script's files live as long as it does.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+struct Prepared {
     shell: Shell,
     flag: &'static str,
     variables: Vec<(String, String)>,
-    pub(crate) directory: PathBuf,
+    directory: PathBuf,
     script: CallScript,
     fence: Option<Arc<Fence>>,
 }
@@ -282,6 +282,19 @@ impl Prepared {
             fence: self.fence.clone(),
         }
     }
+}
+
+fn watch(
+    running: Running,
+    prepared: Prepared,
+    screen: Screen,
+    clock: Arc<dyn Clock>,
+    owner: &Cancel,
+) -> Background {
+    let directory = prepared.directory.clone();
+    let ear = Ear { running, heard: Vec::new(), directory, screen, far: None, clock };
+    // The script's files are needed as long as the shell may read them.
+    Background::watch(ear, prepared, owner)
 }
 
 impl CallScript {

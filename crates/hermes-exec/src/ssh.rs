@@ -13,6 +13,7 @@ use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, Run
 use tokio::sync::Mutex;
 
 use crate::capture::Bounds;
+use crate::child::{Launch, Wiring};
 use crate::remote::{
     Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
     RemoteShell, Site, find_program, fnv, lock_unless,
@@ -25,6 +26,10 @@ const CONTROL_LIMIT: Duration = Duration::from_secs(5);
 const NO_CONNECTION: i32 = 255;
 /// Unix sockets have short names, shortest on macOS (104); ssh adds 17 characters while it makes one.
 const LONGEST_SOCKET: usize = 104 - 18;
+
+const WITHOUT_TERMINAL: &[&str] = &["-T"];
+/// A terminal whatever ours is, on which no character means anything to ssh itself.
+const ON_TERMINAL: &[&str] = &["-tt", "-e", "none"];
 
 /// Another machine and how to log in there.
 #[derive(Debug, Clone)]
@@ -154,7 +159,7 @@ impl SshHost {
     }
 
     fn words(&self) -> Vec<String> {
-        words(&self.options, &self.socket)
+        words(&self.options, &self.socket, WITHOUT_TERMINAL)
     }
 }
 
@@ -261,6 +266,12 @@ impl Site for SshHost {
         Box::pin(self.execute(shell, command, cancel))
     }
 
+    fn on_terminal(&self, line: &str) -> Option<Launch> {
+        let mut words = words(&self.options, &self.socket, ON_TERMINAL);
+        words.push(line.to_owned());
+        Some(self.cli.launch(&words, Wiring::Terminal))
+    }
+
     fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
         Box::pin(self.clean(shell))
     }
@@ -275,7 +286,7 @@ impl Site for SshHost {
 }
 
 /// What goes before the command. Whatever the host is called, it is no option.
-fn words(options: &SshOptions, socket: &Path) -> Vec<String> {
+fn words(options: &SshOptions, socket: &Path, terminal: &[&str]) -> Vec<String> {
     let mut words = Vec::new();
     let mut set = |option: String| words.extend(["-o".to_owned(), option]);
     set(format!("ControlPath={}", socket.display()));
@@ -291,7 +302,7 @@ fn words(options: &SshOptions, socket: &Path) -> Vec<String> {
     if let Some(file) = &options.known_hosts {
         set(format!("UserKnownHostsFile={}", file.display()));
     }
-    words.push("-T".to_owned());
+    words.extend(terminal.iter().map(|&word| word.to_owned()));
     if options.port != 22 {
         words.extend(["-p".to_owned(), options.port.to_string()]);
     }
@@ -360,7 +371,7 @@ mod tests {
         let start = "-o ControlPath=/s -o ControlMaster=auto -o ControlPersist=300 -o BatchMode=yes \
             -o StrictHostKeyChecking=accept-new -o ConnectTimeout=10 -o ServerAliveInterval=15 \
             -o ServerAliveCountMax=3 -o LogLevel=ERROR";
-        assert_eq!(words(options, Path::new("/s")).join(" "), format!("{start} {rest}"));
+        assert_eq!(words(options, Path::new("/s"), WITHOUT_TERMINAL).join(" "), format!("{start} {rest}"));
     }
 
     #[test]

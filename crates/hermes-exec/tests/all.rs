@@ -6,6 +6,7 @@ mod all {
 
     mod background;
     mod builds;
+    mod cells;
     mod daytona;
     mod docker;
     mod ending;

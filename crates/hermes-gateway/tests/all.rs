@@ -9,6 +9,7 @@ mod all {
     mod chat;
     mod courier;
     mod cron;
+    mod cron_script;
     mod cron_year;
     mod delivery;
     mod kill;

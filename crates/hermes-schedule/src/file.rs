@@ -72,6 +72,10 @@ impl JobFile {
         Self { home }
     }
 
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
     fn path(&self) -> PathBuf {
         self.home.cron_jobs()
     }

@@ -205,6 +205,18 @@ impl Job {
         self.last_run_at.as_deref().and_then(parse_instant)
     }
 
+    /// Whether its script is all there is to it.
+    pub fn is_without_agent(&self) -> bool {
+        self.more.get("no_agent") == Some(&Value::Bool(true))
+    }
+
+    /// The toolsets it is to have, where it names any.
+    pub fn toolsets(&self) -> Option<Vec<String>> {
+        let names = self.more.get("enabled_toolsets")?.as_array()?;
+        let names: Vec<String> = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        (!names.is_empty()).then_some(names)
+    }
+
     /// A field of newer releases, as text.
     pub fn extra(&self, name: &str) -> Option<&str> {
         self.more.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())

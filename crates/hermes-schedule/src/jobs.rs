@@ -10,6 +10,7 @@ use crate::grammar;
 use crate::job::{Job, JobId, JobState, Origin, Repeat};
 use crate::schedule::Schedule;
 use crate::screen::screen;
+use crate::script;
 use crate::zone::Zone;
 
 const NAME_CHARS: usize = 50;
@@ -108,10 +109,13 @@ impl Jobs {
 
     pub fn create(&self, new: NewJob, now: Timestamp) -> Result<Job> {
         let skills = clean_skills(&new.skills);
-        if new.prompt.trim().is_empty() && skills.is_empty() {
+        let has_script =
+            new.more.get("script").and_then(Value::as_str).is_some_and(|script| !script.is_empty());
+        if new.prompt.trim().is_empty() && skills.is_empty() && !has_script {
             return Err(Error::Field("create requires either prompt or at least one skill".to_owned()));
         }
         screen(&new.prompt)?;
+        script::check(self.file.home(), &new.more)?;
         let schedule = self.schedule(&new.schedule, now)?;
         let next = self.first_time(&schedule, now)?;
         let once = (!schedule.recurs()).then_some(1);
@@ -120,7 +124,7 @@ impl Jobs {
             .unwrap_or_else(|| if new.origin.is_some() { "origin".to_owned() } else { "local".to_owned() });
         let mut job = Job {
             id: JobId::generate(),
-            name: Some(name(new.name, &new.prompt, &skills)),
+            name: Some(name(new.name, &new.prompt, &skills, new.more.get("script"))),
             prompt: Some(new.prompt),
             model: text(new.model),
             provider: text(new.provider),
@@ -166,7 +170,12 @@ impl Jobs {
             if let Some((schedule, next)) = schedule {
                 self.put_schedule(job, schedule, next);
             }
+            let about_script =
+                ["script", "no_agent", "enabled_toolsets"].iter().any(|name| change.more.contains_key(*name));
             apply(job, change.clone());
+            if about_script {
+                script::check(self.file.home(), &job.more)?;
+            }
             match change.pause {
                 Some(Pause::Rest(reason)) => self.rest(job, reason, now),
                 Some(Pause::GoOn) => self.go_on(job, now)?,
@@ -335,10 +344,11 @@ fn clean_skills(given: &[String]) -> Vec<String> {
     skills
 }
 
-fn name(given: Option<String>, prompt: &str, skills: &[String]) -> String {
+fn name(given: Option<String>, prompt: &str, skills: &[String], script: Option<&Value>) -> String {
     let from_prompt = || prompt.trim().chars().take(NAME_CHARS).collect::<String>().trim().to_owned();
     text(given)
         .or_else(|| Some(from_prompt()).filter(|name| !name.is_empty()))
         .or_else(|| skills.first().cloned())
+        .or_else(|| script.and_then(Value::as_str).map(str::to_owned))
         .unwrap_or_else(|| "cron job".to_owned())
 }

@@ -55,6 +55,18 @@ pub fn screen(prompt: &str) -> Result<()> {
     })
 }
 
+/// Refuses a script that stops the gateway it is run by.
+pub(crate) fn screen_script(text: &str) -> Result<()> {
+    let stops = COMPILED.iter().any(|(id, pattern)| *id == GATEWAY.0 && pattern.is_match(text));
+    if !stops {
+        return Ok(());
+    }
+    Err(Error::Blocked(format!(
+        "Blocked: the script matches '{}'. A job must not stop or restart the gateway that runs it.",
+        GATEWAY.0
+    )))
+}
+
 fn invisible(prompt: &str) -> Option<char> {
     let chars: Vec<char> = prompt.chars().collect();
     chars.iter().enumerate().find_map(|(at, c)| {

@@ -10,7 +10,8 @@ use hermes_types::{Cancel, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::error::{ApiError, StartError};
-use crate::idempotency::Answers;
+use crate::idle::Idle;
+use crate::keyed;
 use crate::runs::Runs;
 use crate::settings::ServerSettings;
 
@@ -26,7 +27,9 @@ pub struct Inner {
     pub(crate) gateway: Gateway,
     pub(crate) settings: ServerSettings,
     pub(crate) responses: Responses,
-    pub(crate) answers: Answers,
+    /// Requests with a key that run here.
+    pub(crate) keyed: keyed::Running,
+    pub(crate) idle: Idle,
     pub(crate) runs: Runs,
     pub(crate) turns: Arc<Semaphore>,
     pub(crate) tasks: Tasks,
@@ -57,7 +60,8 @@ impl App {
         let started_at = gateway.clock.now();
         Ok(Self {
             inner: Arc::new(Inner {
-                answers: Answers::new(gateway.clock.clone()),
+                keyed: keyed::Running::default(),
+                idle: Idle::default(),
                 runs: Runs::default(),
                 tasks: Tasks::new(cancel),
                 active: Mutex::default(),

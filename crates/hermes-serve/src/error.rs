@@ -82,6 +82,13 @@ impl ApiError {
         }
     }
 
+    /// Not a status that clients try again by themselves.
+    pub(crate) fn cut_off_twice() -> Self {
+        let message = "Hermes was cut off twice while it worked on this request, so it is not tried again. What was done \
+                       until then is kept; send the request with another Idempotency-Key to run it anew";
+        Self::new(StatusCode::GONE, "cut_off_twice", message)
+    }
+
     fn kind(&self) -> &'static str {
         if self.status.is_server_error() { "server_error" } else { "invalid_request_error" }
     }

@@ -1,20 +1,24 @@
 //! The OpenAI-compatible server: chat completions, responses, runs, models, health; and webhooks in.
 //!
 //! Translates between HTTP and turns; decides nothing a turn decides. Invariants: every route but health needs the key;
-//! every body that cannot be used is a 400 that names the field; a client that leaves ends its turn; beyond a bound of
-//! turns the answer is 429, never a queue without end; nothing a client sent is shortened.
+//! every body that cannot be used is a 400 that names the field; a client that leaves ends its turn, unless a key lets it come
+//! back for the answer; what has a key is run once, whatever dies; beyond a bound of turns the answer is 429, never a queue
+//! without end; nothing a client sent is shortened.
 
 mod app;
 mod chat;
 mod error;
 mod field;
+mod follow;
 mod guard;
 mod health;
-mod idempotency;
+mod idle;
 mod jobs;
+mod keyed;
 mod respond;
 mod run;
 mod runs;
+mod said;
 mod server;
 mod settings;
 mod sse;

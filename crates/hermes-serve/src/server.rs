@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::app::App;
 use crate::error::{ApiError, StartError};
 use crate::guard::guard;
-use crate::{chat, health, jobs, respond, runs};
+use crate::{chat, health, idle, jobs, respond, runs};
 
 /// Connections held open at once; more wait to be accepted.
 const CONNECTIONS: usize = 8192;
@@ -55,6 +55,7 @@ impl Listening {
 pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
     let address = format!("{}:{}", app.settings.host, app.settings.port);
     let clock = app.gateway.clock.clone();
+    idle::watch(&app);
     let listening = listen(&address, router(app), clock, cancel).await?;
     tracing::info!("API server listening on http://{}", listening.address);
     Ok(listening)

@@ -24,7 +24,12 @@ pub(crate) struct Gone;
 
 impl Frames {
     pub(crate) fn data(&self, value: &Value) -> Result<(), Gone> {
-        self.raw(format!("data: {value}\n\n"))
+        self.text(&value.to_string())
+    }
+
+    /// JSON that is text already.
+    pub(crate) fn text(&self, json: &str) -> Result<(), Gone> {
+        self.raw(format!("data: {json}\n\n"))
     }
 
     pub(crate) fn named(&self, event: &str, value: &Value) -> Result<(), Gone> {

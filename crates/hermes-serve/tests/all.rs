@@ -7,6 +7,7 @@ mod all {
     mod chat;
     mod hostile;
     mod jobs;
+    mod keyed;
     mod respond;
     mod runs;
     mod webhook;

@@ -108,6 +108,20 @@ CREATE TABLE IF NOT EXISTS hx_job_runs (
 CREATE INDEX IF NOT EXISTS hx_job_runs_open ON hx_job_runs(id) WHERE state IN ('claimed', 'running');
 CREATE INDEX IF NOT EXISTS hx_job_runs_loose ON hx_job_runs(id) WHERE told = 0 OR recorded = 0;
 
+-- One row per request of the API that its client gave a key, with the turn that answers it.
+CREATE TABLE IF NOT EXISTS hx_requests (
+    path TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    turn_id TEXT NOT NULL,
+    began_at REAL NOT NULL,
+    ended_at REAL,
+    answer TEXT,
+    UNIQUE (path, key)
+);
+CREATE INDEX IF NOT EXISTS hx_requests_turn ON hx_requests(turn_id);
+CREATE INDEX IF NOT EXISTS hx_requests_ended ON hx_requests(ended_at);
+
 -- One holder per conversation, whichever process it lives in.
 CREATE TABLE IF NOT EXISTS hx_leases (
     conversation TEXT PRIMARY KEY,

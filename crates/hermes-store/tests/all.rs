@@ -11,6 +11,7 @@ mod all {
     mod job_runs;
     mod messages;
     mod processes;
+    mod requests;
     mod search;
     mod sessions;
 }

@@ -8,12 +8,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use hermes_testkit::discord::Discord;
 use hermes_testkit::slack::{self, Slack};
 use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{Load, ModelServer, RealClock, RecordedRequest, Script, percentile};
+use hermes_types::Clock as _;
+
+/// How often the server's memory is looked at while it works.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Tools that the tests stand on, for use by hand.
 #[derive(Debug, Parser)]
@@ -44,6 +49,8 @@ enum Command {
         quiet: bool,
     },
     /// Be many clients of a Hermes API server, and print how it does.
+    ///
+    /// For many streams at once, let the server ask a slow model: `serve scripts/slow.yaml --quiet`.
     Load {
         /// Where it listens, as 127.0.0.1:8642.
         address: std::net::SocketAddr,
@@ -136,28 +143,39 @@ fn be_telegram(token: &str, port: u16) -> Result<(), hermes_testkit::Error> {
 fn put_load(load: &Load, clients: &[usize], pid: Option<u32>) -> Result<(), hermes_testkit::Error> {
     let io = |source| hermes_testkit::Error::Io { doing: "start a runtime".into(), source };
     let runtime = tokio::runtime::Runtime::new().map_err(io)?;
-    let memory = || {
-        pid.and_then(resident)
-            .map(|kb| format!("{}.{} MB", kb / 1024, kb % 1024 * 10 / 1024))
-            .unwrap_or_default()
-    };
-    println!("before: {}", memory());
-    println!("clients  turns/s      p50      p99  first p50  failed  memory");
+    let now = || pid.and_then(resident).unwrap_or_default();
+    println!("clients  turns/s      p50      p99  first p50  failed   before   during    after (memory)");
     for count in clients {
         let load = Load { clients: *count, ..load.clone() };
-        let done = runtime.block_on(load.run());
+        let before = now();
+        let (done, during) = runtime.block_on(async {
+            let mut most = before;
+            let mut run = std::pin::pin!(load.run());
+            loop {
+                tokio::select! {
+                    done = &mut run => break (done, most.max(now())),
+                    () = RealClock::default().sleep(LOOK_EVERY) => most = most.max(now()),
+                }
+            }
+        });
         let ms = |at: usize| percentile(&done.times, at).as_secs_f64() * 1e3;
         let first = percentile(&done.first_bytes, 50).as_secs_f64() * 1e3;
         println!(
-            "{count:>7} {:>8.0} {:>6.1}ms {:>6.1}ms {first:>8.1}ms {:>7}  {}",
+            "{count:>7} {:>8.0} {:>6.1}ms {:>6.1}ms {first:>8.1}ms {:>7} {} {} {}",
             done.per_second(),
             ms(50),
             ms(99),
             done.failed,
-            memory()
+            megabytes(before),
+            megabytes(during),
+            megabytes(now()),
         );
     }
     Ok(())
+}
+
+fn megabytes(kb: u64) -> String {
+    format!("{:>5}.{}MB", kb / 1024, kb % 1024 * 10 / 1024)
 }
 
 /// What a process holds in memory, in kB.

@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 use crate::gate::Gates;
 use crate::http::{Connection, Pause, ReadError, Sent, send};
 use crate::ledger::{Ledger, Outcome, RecordedRequest};
-use crate::script::{Choice, Player, Reply, Script};
 use crate::running::{OwnThread, bind};
+use crate::script::{Choice, Player, Reply, Script};
 use crate::task::{OwnedTask, start, start_in};
 use crate::wire::{Ask, Plan, STALL};
 use crate::{Error, RealClock};
@@ -226,7 +226,8 @@ impl ServerBuilder {
     pub fn start_blocking(self) -> Result<ModelServer, Error> {
         let stage = self.clone().stage();
         let shared = stage.clone();
-        let (address, thread) = OwnThread::start("model-server", self.port, move |listener| serve(listener, shared))?;
+        let (address, thread) =
+            OwnThread::start("model-server", self.port, move |listener| serve(listener, shared))?;
         let running = Running::Thread(thread);
         Ok(ModelServer { address, stage, _running: running })
     }

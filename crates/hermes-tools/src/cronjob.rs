@@ -11,7 +11,11 @@ use crate::argument::{any_text, spec, text};
 use crate::off_thread::off_thread;
 
 /// Fields of newer releases that are kept, and how they are checked.
-const MORE: [&str; 4] = ["context_from", "enabled_toolsets", "workdir", "attach_to_session"];
+const MORE: [&str; 6] =
+    ["script", "no_agent", "context_from", "enabled_toolsets", "workdir", "attach_to_session"];
+/// What the tool was called in three, and the action of each.
+const OLDER: [(&str, &str); 3] =
+    [("schedule_cronjob", "create"), ("list_cronjobs", "list"), ("remove_cronjob", "remove")];
 
 /// The tool.
 #[derive(Debug)]
@@ -104,6 +108,13 @@ impl Tool for CronJob {
 
     fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(self.answer(call))
+    }
+
+    fn modern(&self, name: &str, arguments: &Map<String, Value>) -> Option<Map<String, Value>> {
+        let (_, action) = OLDER.iter().find(|(older, _)| *older == name)?;
+        let mut arguments = arguments.clone();
+        arguments.insert("action".to_owned(), json!(action));
+        Some(arguments)
     }
 }
 

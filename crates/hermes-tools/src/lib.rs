@@ -47,7 +47,7 @@ pub use search_files::SearchFiles;
 pub use send_message::SendMessage;
 pub use session_search::{LocalTime, SessionSearch};
 pub use terminal::approval::{ApprovalMode, Approvals, Yolo};
-pub use terminal::scan::{ScanFailure, Scanner};
+pub use terminal::scan::{Installer, InstallerOptions, ScanFailure, ScanOptions, Scanner};
 pub use terminal::{RoomOptions, Shells, Tenancy, Terminal, TerminalOptions};
 pub use todo::Todo;
 pub use write_file::WriteFile;

@@ -12,6 +12,7 @@ mod all {
     mod delegate;
     mod elsewhere;
     mod endurance;
+    mod installation;
     mod memory;
     mod patch;
     mod read_file;

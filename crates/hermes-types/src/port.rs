@@ -46,6 +46,16 @@ pub trait Tool: Send + Sync {
         let _ = (task, occasion);
     }
 
+    /// A call under a name this tool had in older releases, as it is made today. Such names are not offered.
+    fn modern(
+        &self,
+        name: &str,
+        arguments: &serde_json::Map<String, serde_json::Value>,
+    ) -> Option<serde_json::Map<String, serde_json::Value>> {
+        let _ = (name, arguments);
+        None
+    }
+
     /// What of its state must stay before the model when older messages are summarised away.
     fn carry_over(&self, task: &TaskId) -> Option<String> {
         let _ = task;

@@ -44,8 +44,6 @@ impl Said {
 impl Agent {
     /// Runs one turn to its end. Only a database that cannot be written, or somebody else at work in the same
     /// conversation, is an error; everything else is a result.
-    ///
-    /// Boxed, because a turn may start subagents, whose turns are made by this same function.
     pub fn run<'a>(
         &'a self,
         conversation: &'a mut Conversation,
@@ -53,9 +51,22 @@ impl Agent {
         frontend: &'a dyn Frontend,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<TurnResult, Error>> {
+        self.run_as(TurnId::generate(), conversation, said, frontend, cancel)
+    }
+
+    /// The same under an id the caller has written down before.
+    ///
+    /// Boxed, because a turn may start subagents, whose turns are made by this same function.
+    pub fn run_as<'a>(
+        &'a self,
+        id: TurnId,
+        conversation: &'a mut Conversation,
+        said: Said,
+        frontend: &'a dyn Frontend,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<TurnResult, Error>> {
         Box::pin(async move {
             self.take_lease(conversation).await?;
-            let id = TurnId::generate();
             let began = self.open_turn(conversation, &id, &said).await;
             let ended = match began {
                 Ok(()) => {

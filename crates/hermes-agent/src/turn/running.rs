@@ -13,7 +13,7 @@ use super::asking::Spent;
 use crate::agent::Agent;
 use crate::compress::is_summary;
 use crate::conversation::Conversation;
-use crate::reply::{Reply, judge};
+use crate::reply::last_words;
 use crate::result::TurnResult;
 use crate::spill::{Bounds, Shelf};
 
@@ -180,11 +180,7 @@ impl<'a> Running<'a> {
     /// A turn that was cut off after its last word was written down has nothing left to ask.
     fn stored_answer(&self) -> Option<String> {
         let since = self.conversation.messages.get(self.first..)?;
-        let last = since.last().filter(|message| message.role == Role::Assistant)?;
-        match judge(last) {
-            Reply::Final(text) => Some(text.trim().to_owned()),
-            _ => None,
-        }
+        last_words(since.last()?)
     }
 
     /// What others add to this turn.

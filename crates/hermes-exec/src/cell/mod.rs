@@ -39,12 +39,13 @@ impl Cell {
         own.or_else(|| place::folder_made_for(leader)).map(|folder| Self { folder })
     }
 
-    /// Makes one for a leader and all below it. Takes milliseconds.
-    pub(crate) fn make(leader: Pid) -> Option<Self> {
-        let cell = Self { folder: place::folder_for(leader)? };
+    /// Puts a leader and all below it into its cell, which is made if there is none. Takes milliseconds where somebody is
+    /// still outside.
+    pub(crate) fn gather(leader: Pid) -> Option<Self> {
+        let cell = Self::of(leader).or_else(|| place::folder_for(leader).map(|folder| Self { folder }))?;
         cell.fill(leader)
             .inspect_err(|error| {
-                tracing::debug!(%error, folder = %cell.folder.display(), "no cell could be made");
+                tracing::debug!(%error, folder = %cell.folder.display(), "a cell could not be filled");
                 let _ = fs::remove_dir(&cell.folder);
             })
             .ok()?;
@@ -53,13 +54,14 @@ impl Cell {
 
     fn fill(&self, leader: Pid) -> io::Result<()> {
         match fs::create_dir(&self.folder) {
-            // It is being made for the same leader at this moment; it does no harm to help.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         // The leader first: whoever it starts from now on is born inside.
-        join(&self.folder, leader)?;
-        let mut moved = HashSet::from([leader]);
+        if !self.members().contains(&leader) {
+            join(&self.folder, leader)?;
+        }
+        let mut moved = HashSet::new();
         for _ in 0..MOST_ROUNDS {
             let inside = self.members();
             let outside: Vec<Pid> = descendants(leader)

@@ -67,7 +67,9 @@ fn attend(inbox: &Receiver<Order>) {
         while !young.is_empty() {
             std::thread::sleep(YOUTH);
             let grown = std::mem::take(&mut young);
-            inbox.try_iter().for_each(|order| take(order, &mut young));
+            for order in inbox.try_iter() {
+                take(order, &mut young);
+            }
             grown.into_iter().for_each(enclose);
         }
     }
@@ -84,7 +86,7 @@ fn enclose(leader: Pid) {
     if !watched().contains(&leader) {
         return;
     }
-    let cell = Cell::make(leader);
+    let cell = Cell::gather(leader);
     // Who let go of it meanwhile may have found no cell to take back.
     if let Some(cell) = cell.filter(|_| !watched().contains(&leader)) {
         cell.open();

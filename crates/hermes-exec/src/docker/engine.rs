@@ -9,8 +9,8 @@ use hermes_types::{Cancel, Clock, RunError};
 use tokio::sync::OnceCell;
 
 use super::arguments::{DiskLimit, OWNER_LABEL};
-use super::{Docker, DockerOptions, owner};
-use crate::remote::{Cli, CliError, Found, PerTask, find_program};
+use super::{Container, Docker, DockerOptions, owner};
+use crate::remote::{Berth, Cli, CliError, Found, PerTask, find_program};
 use crate::variables::Variables;
 
 const PLACES: [&str; 3] =
@@ -103,7 +103,7 @@ impl DockerEngine {
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
     pub fn open(self: &Arc<Self>, options: DockerOptions) -> Arc<Docker> {
         let task = options.task.clone();
-        self.tasks.get_or_make(&task, || Docker::new(Arc::clone(self), options))
+        self.tasks.get_or_make(&task, || Berth::new(Container { engine: Arc::clone(self), options }))
     }
 
     pub(super) fn cli(&self) -> &Cli {

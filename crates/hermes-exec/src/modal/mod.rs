@@ -10,17 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_net::Method;
-use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError, Secret, random_hex};
+use hermes_types::{Cancel, Clock, Secret, random_hex};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
 use crate::capture::Bounds;
 use crate::docker::{Keep, Limits, container_directory};
 use crate::remote::service::Service;
-use crate::remote::{
-    Called, CliError, Forwarded, INTERRUPTED, INTERRUPTED_NOTE, PerTask, RemoteShell, Site, lock_unless,
-};
+use crate::remote::{Berth, CliError, Forwarded, Line, Made, Maker, PerTask, RemoteShell};
 use line::ModalLine;
 
 const MAKE_LIMIT: Duration = Duration::from_mins(5);
@@ -61,143 +58,62 @@ impl ModalGateway {
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
     pub fn open(self: &Arc<Self>, options: ModalOptions) -> Arc<Modal> {
         let task = options.task.clone();
-        self.tasks.get_or_make(&task, || {
-            let shell = new_shell(&options);
-            Modal { gateway: Arc::clone(self), options, shell, sandbox: Mutex::new(None) }
-        })
+        let make = || Berth::new(ModalSandbox { gateway: Arc::clone(self), options });
+        self.tasks.get_or_make(&task, make)
     }
 }
 
-/// A task's place in a sandbox.
+/// A task's place in a sandbox. The gateway keeps the files of one that is to last.
+pub type Modal = Berth<ModalSandbox>;
+
+/// What makes a sandbox.
 #[derive(Debug)]
-pub struct Modal {
+pub struct ModalSandbox {
     gateway: Arc<ModalGateway>,
     options: ModalOptions,
-    shell: RemoteShell,
-    /// Its id, once it runs. The lock is held while it is made, so that parallel calls share one.
-    sandbox: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Made {
+struct Answer {
     id: String,
 }
 
-impl Modal {
-    /// Where the next command starts.
-    pub fn directory(&self) -> String {
-        self.shell.directory()
+impl Maker for ModalSandbox {
+    const STOPPED: Option<&'static str> = None;
+
+    fn new_shell(&self) -> RemoteShell {
+        let start = container_directory(self.options.directory.as_deref());
+        RemoteShell::new(&start, &self.options.exports, self.options.bounds)
     }
 
-    /// Ends the sandbox; the gateway keeps the files of one that is to last. One that is gone already is no failure.
-    pub async fn close(&self) {
-        let Some(id) = self.sandbox.lock().await.take() else { return };
+    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
+        let (body, once) = (creation(&self.options), random_hex(32));
+        let path = ["v1", "sandboxes"];
+        let made = self.gateway.service.make(&path, &body, Some(&once), MAKE_LIMIT, cancel);
+        let Answer { id } = made.await?;
+        Ok(Made::named(id))
+    }
+
+    fn not_made(&self, error: &CliError) -> String {
+        format!("no Modal sandbox: {error}")
+    }
+
+    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
+        ModalLine { service: &self.gateway.service, id: &made.id }
+    }
+
+    fn not_begun(&self, said: &str, code: i32) -> String {
+        format!("no bash could be started in the Modal sandbox (exit code {code}): {said}")
+    }
+
+    async fn close(&self, Made { id, .. }: &Made, _: &RemoteShell) {
         let body = json!({ "snapshotBeforeTerminate": self.options.keep == Keep::Persistent });
-        let path = ["v1", "sandboxes", &id, "terminate"];
+        let path = ["v1", "sandboxes", id, "terminate"];
         let service = &self.gateway.service;
         if let Err(error) = service.order(Method::POST, &path, Some(&body), &Cancel::new()).await {
             tracing::warn!(%error, id, "the sandbox could not be ended");
         }
     }
-
-    async fn execute(
-        &self,
-        shell: &RemoteShell,
-        command: Command<'_>,
-        cancel: &Cancel,
-    ) -> Result<Finished, RunError> {
-        let mut again = true;
-        loop {
-            let id = match self.running(cancel).await {
-                Ok(id) => id,
-                Err(CliError::Interrupted) => {
-                    return Ok(Finished { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
-                }
-                Err(error) => return Err(RunError::Unavailable(format!("no Modal sandbox: {error}"))),
-            };
-            let line = ModalLine { service: &self.gateway.service, id: &id };
-            match shell.call(&line, &id, command, cancel).await? {
-                Called::Finished(finished) => return Ok(finished),
-                // It had ended; nothing was run, so it may be run again.
-                Called::NeverBegan { .. } if again => {
-                    self.let_go(&id).await;
-                    again = false;
-                }
-                Called::NeverBegan { said, code } => {
-                    let text =
-                        format!("no bash could be started in the Modal sandbox (exit code {code}): {said}");
-                    return Err(RunError::Unavailable(text));
-                }
-                Called::Unfinished { output, code } => return Ok(Finished { output, exit_code: code }),
-            }
-        }
-    }
-
-    async fn running(&self, cancel: &Cancel) -> Result<String, CliError> {
-        let mut sandbox = lock_unless(&self.sandbox, cancel).await.ok_or(CliError::Interrupted)?;
-        if let Some(id) = &*sandbox {
-            return Ok(id.clone());
-        }
-        let (body, once) = (creation(&self.options), random_hex(32));
-        let made: Made =
-            self.gateway.service.make(&["v1", "sandboxes"], &body, Some(&once), MAKE_LIMIT, cancel).await?;
-        *sandbox = Some(made.id.clone());
-        Ok(made.id)
-    }
-
-    async fn let_go(&self, id: &str) {
-        let mut sandbox = self.sandbox.lock().await;
-        if sandbox.as_deref() == Some(id) {
-            *sandbox = None;
-        }
-    }
-}
-
-impl Environment for Modal {
-    fn run<'a>(
-        &'a self,
-        command: Command<'a>,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(&self.shell, command, cancel))
-    }
-}
-
-impl Site for Modal {
-    fn new_shell(&self) -> RemoteShell {
-        new_shell(&self.options)
-    }
-
-    fn run_in<'a>(
-        &'a self,
-        shell: &'a RemoteShell,
-        command: Command<'a>,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(shell, command, cancel))
-    }
-
-    fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let id = self.sandbox.lock().await.clone();
-            if let Some(id) = id {
-                shell.clean(&ModalLine { service: &self.gateway.service, id: &id }, &id).await;
-            }
-        })
-    }
-
-    fn current(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async { self.sandbox.lock().await.clone() })
-    }
-
-    fn end(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.close())
-    }
-}
-
-fn new_shell(options: &ModalOptions) -> RemoteShell {
-    let start = container_directory(options.directory.as_deref());
-    RemoteShell::new(&start, &options.exports, options.bounds)
 }
 
 fn creation(options: &ModalOptions) -> Value {

@@ -6,6 +6,7 @@
 //! group to end over there. Nothing here knows which client it is.
 
 pub(crate) mod base64;
+mod berth;
 mod cli;
 mod converse;
 mod distant;
@@ -19,10 +20,12 @@ mod script;
 pub(crate) mod service;
 mod shell;
 mod site;
+mod terminal;
 
 use hermes_types::Cancel;
 use tokio::sync::{Mutex, MutexGuard};
 
+pub(crate) use berth::{Berth, Left, Made, Maker};
 pub(crate) use cli::{Cli, CliError, Form, Found, Profile, Reach, bash_fed_with_base64, find_program};
 pub(crate) use converse::{Heard, Line, Speech};
 pub use distant::Distant;

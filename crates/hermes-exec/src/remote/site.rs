@@ -5,12 +5,16 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_types::{BoxFuture, Cancel, Command, Environment, Finished, RunError};
 
-use super::RemoteShell;
+use super::{RemoteShell, script};
 use crate::capture::Bounds;
+use crate::child::Launch;
 use crate::credential::Luggage;
+
+const END_LIMIT: Duration = Duration::from_secs(8);
 
 /// What can run a shell's commands. Made ready at the first of them, and anew when it is gone.
 pub(crate) trait Site: Send + Sync + fmt::Debug {
@@ -23,6 +27,11 @@ pub(crate) trait Site: Send + Sync + fmt::Debug {
         command: Command<'a>,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Finished, RunError>>;
+
+    /// A client that runs a line on a terminal over there; none where there are no terminals.
+    fn on_terminal(&self, _line: &str) -> Option<Launch> {
+        None
+    }
 
     /// Removes what a shell left behind, where that outlives it.
     fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()>;
@@ -84,6 +93,20 @@ impl Seat {
     /// How much of an output is kept.
     pub fn bounds(&self) -> Bounds {
         self.plain.shell.bounds()
+    }
+
+    /// A client that runs a line on a terminal over there; none where there are no terminals.
+    pub(super) fn on_terminal(&self, line: &str) -> Option<Launch> {
+        self.plain.site.on_terminal(line)
+    }
+
+    /// Ends a process group over there: a request, a second's grace, then the kill.
+    pub(crate) async fn end_group(&self, group: u32) {
+        let shell = format!("( {} )", script::end_group(group));
+        let command = Command { shell: &shell, directory: None, stdin: None, limit: END_LIMIT };
+        if let Err(error) = self.plain.run(command, &Cancel::new()).await {
+            tracing::warn!(%error, group, "a process over there could not be ended");
+        }
     }
 
     /// Removes what the shell left behind. The room stays.

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
+use hermes_types::{Cancel, Clock, RunError, random_hex};
 use tokio::sync::Mutex;
 
 use crate::capture::Bounds;
 use crate::docker::{Keep, Limits, container_directory};
 use crate::remote::{
-    Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
-    RemoteShell, Site, find_program, lock_unless, safe_name,
+    Berth, Cli, CliError, Form, Forwarded, Found, Line, Made, Maker, PerTask, Reach, RemoteShell,
+    find_program, safe_name,
 };
 use crate::variables::Variables;
 
@@ -117,10 +117,7 @@ impl SingularityHost {
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
     pub fn open(self: &Arc<Self>, options: SingularityOptions) -> Arc<Singularity> {
         let task = options.task.clone();
-        self.tasks.get_or_make(&task, || {
-            let shell = new_shell(&options);
-            Singularity { host: Arc::clone(self), options, shell, instance: Mutex::new(None) }
-        })
+        self.tasks.get_or_make(&task, || Berth::new(Instance { host: Arc::clone(self), options }))
     }
 
     /// Looks once, beside everything else, how much has gathered in the scratch folder.
@@ -149,75 +146,24 @@ pub fn scratch_folder(configured: Option<&Path>, user: Option<&str>, sandboxes: 
 }
 
 /// A task's place in an instance.
+pub type Singularity = Berth<Instance>;
+
+/// What starts an instance.
 #[derive(Debug)]
-pub struct Singularity {
+pub struct Instance {
     host: Arc<SingularityHost>,
     options: SingularityOptions,
-    shell: RemoteShell,
-    /// Its name, once it runs. The lock is held while it is started, so that parallel calls share one.
-    instance: Mutex<Option<String>>,
 }
 
-impl Singularity {
-    /// Where the next command starts.
-    pub fn directory(&self) -> String {
-        self.shell.directory()
+impl Maker for Instance {
+    const STOPPED: Option<&'static str> = Some("\n[The instance stopped while the command was running]");
+
+    fn new_shell(&self) -> RemoteShell {
+        let start = container_directory(self.options.directory.as_deref());
+        RemoteShell::new(&start, &self.options.exports, self.options.bounds)
     }
 
-    /// Stops the instance. One that is gone already is no failure. The next command starts a new one.
-    pub async fn close(&self) {
-        let Some(name) = self.instance.lock().await.take() else { return };
-        self.shell.clean(&self.reach(&name), &name).await;
-        self.stop(&name).await;
-    }
-
-    async fn execute(
-        &self,
-        shell: &RemoteShell,
-        command: Command<'_>,
-        cancel: &Cancel,
-    ) -> Result<Finished, RunError> {
-        let mut fresh = false;
-        loop {
-            let name = match self.running(cancel).await {
-                Ok(name) => name,
-                Err(CliError::Interrupted) => {
-                    return Ok(Finished { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
-                }
-                Err(error) => {
-                    return Err(RunError::Unavailable(format!("the instance could not be started: {error}")));
-                }
-            };
-            match shell.call(&self.reach(&name), &name, command, cancel).await? {
-                Called::Finished(finished) => return Ok(finished),
-                // Nothing was run, so it may be run again.
-                Called::NeverBegan { .. } if !fresh && self.is_gone(&name).await => {
-                    tracing::warn!(name, "the instance was gone; a new one is started");
-                    self.discard(&name).await;
-                    fresh = true;
-                }
-                Called::NeverBegan { said, code } => {
-                    let image = &self.options.image;
-                    let text =
-                        format!("no bash could be started in image {image} (exit code {code}): {said}");
-                    return Err(RunError::Unavailable(text));
-                }
-                Called::Unfinished { mut output, code } => {
-                    if self.is_gone(&name).await {
-                        output.push_str("\n[The instance stopped while the command was running]");
-                        self.discard(&name).await;
-                    }
-                    return Ok(Finished { output, exit_code: code });
-                }
-            }
-        }
-    }
-
-    async fn running(&self, cancel: &Cancel) -> Result<String, CliError> {
-        let mut instance = lock_unless(&self.instance, cancel).await.ok_or(CliError::Interrupted)?;
-        if let Some(name) = &*instance {
-            return Ok(name.clone());
-        }
+    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
         self.host.check(cancel).await.map_err(|error| CliError::Refused(error.to_string()))?;
         self.host.measure_scratch();
         let image = self.host.image(&self.options.image, cancel).await?;
@@ -228,18 +174,45 @@ impl Singularity {
         let name = format!("hermes_{}", random_hex(12));
         let arguments = start_arguments(&self.options.limits, overlay.as_deref(), &image, &name);
         match self.host.cli.ask(&arguments, None, START_LIMIT, cancel).await {
-            Ok(said) if said.code == 0 => {}
-            Ok(said) => return Err(CliError::Refused(said.text)),
+            Ok(said) if said.code == 0 => Ok(Made::named(name)),
+            Ok(said) => Err(CliError::Refused(said.text)),
             Err(error) => {
                 // It may have been started all the same.
                 self.stop(&name).await;
-                return Err(error);
+                Err(error)
             }
         }
-        *instance = Some(name.clone());
-        Ok(name)
     }
 
+    fn not_made(&self, error: &CliError) -> String {
+        format!("the instance could not be started: {error}")
+    }
+
+    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
+        Reach { cli: self.host.cli.clone(), words: exec_arguments(&made.id), form: Form::Words }
+    }
+
+    fn not_begun(&self, said: &str, code: i32) -> String {
+        format!("no bash could be started in image {} (exit code {code}): {said}", self.options.image)
+    }
+
+    async fn is_gone(&self, Made { id: name, .. }: &Made) -> bool {
+        let words = ["instance", "list", name].map(str::to_owned);
+        let asked = self.host.cli.ask(&words, None, CHECK_LIMIT, &Cancel::new()).await;
+        asked.is_ok_and(|said| !said.text.contains(name))
+    }
+
+    async fn close(&self, made: &Made, shell: &RemoteShell) {
+        shell.clean(&self.line(made), &made.making).await;
+        self.stop(&made.id).await;
+    }
+
+    fn abandon(&self, made: &Made) {
+        self.host.cli.ask_beside(&["instance", "stop", &made.id], STOP_LIMIT);
+    }
+}
+
+impl Instance {
     /// The folder that keeps what the instance writes.
     fn overlay(&self) -> std::io::Result<PathBuf> {
         let usual = self
@@ -253,24 +226,6 @@ impl Singularity {
         Ok(folder)
     }
 
-    fn reach(&self, name: &str) -> Reach {
-        Reach { cli: self.host.cli.clone(), words: exec_arguments(name), form: Form::Words }
-    }
-
-    async fn is_gone(&self, name: &str) -> bool {
-        let words = ["instance", "list", name].map(str::to_owned);
-        let asked = self.host.cli.ask(&words, None, CHECK_LIMIT, &Cancel::new()).await;
-        asked.is_ok_and(|said| !said.text.contains(name))
-    }
-
-    /// Lets go of an instance that is gone, unless another call has replaced it already.
-    async fn discard(&self, name: &str) {
-        let mut instance = self.instance.lock().await;
-        if instance.as_deref() == Some(name) {
-            *instance = None;
-        }
-    }
-
     async fn stop(&self, name: &str) {
         let words = ["instance", "stop", name].map(str::to_owned);
         match self.host.cli.ask(&words, None, STOP_LIMIT, &Cancel::new()).await {
@@ -279,62 +234,6 @@ impl Singularity {
             Err(error) => tracing::warn!(%error, name, "the instance could not be stopped"),
         }
     }
-}
-
-/// An instance nobody holds any more is stopped beside, if there is still a runtime to do it.
-impl Drop for Singularity {
-    fn drop(&mut self) {
-        if let Some(name) = self.instance.get_mut().take() {
-            self.host.cli.ask_beside(&["instance", "stop", &name], STOP_LIMIT);
-        }
-    }
-}
-
-impl Environment for Singularity {
-    fn run<'a>(
-        &'a self,
-        command: Command<'a>,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(&self.shell, command, cancel))
-    }
-}
-
-impl Site for Singularity {
-    fn new_shell(&self) -> RemoteShell {
-        new_shell(&self.options)
-    }
-
-    fn run_in<'a>(
-        &'a self,
-        shell: &'a RemoteShell,
-        command: Command<'a>,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
-        Box::pin(self.execute(shell, command, cancel))
-    }
-
-    fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let name = self.instance.lock().await.clone();
-            if let Some(name) = name {
-                shell.clean(&self.reach(&name), &name).await;
-            }
-        })
-    }
-
-    fn current(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async { self.instance.lock().await.clone() })
-    }
-
-    fn end(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.close())
-    }
-}
-
-fn new_shell(options: &SingularityOptions) -> RemoteShell {
-    let start = container_directory(options.directory.as_deref());
-    RemoteShell::new(&start, &options.exports, options.bounds)
 }
 
 fn start_arguments(limits: &Limits, overlay: Option<&Path>, image: &str, name: &str) -> Vec<String> {

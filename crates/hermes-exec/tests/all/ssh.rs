@@ -1,63 +1,72 @@
 //! Another machine through a real SSH server. Skipped, with a word, where none was started: `scripts/peers/sshd start`.
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the script says where the server is; connections are cut behind our back"
-)]
+#![expect(clippy::disallowed_methods, reason = "connections are cut behind our back")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use hermes_exec::{Bounds, Forwarded, RemoteFiles, Ssh, SshHost, SshOptions, Variables};
+use hermes_exec::{
+    Backend, Background, Bounds, Credentials, Elsewhere, Forwarded, RemoteFiles, Room, Seat, Ssh, SshHost,
+    SshOptions, Variables,
+};
 use hermes_task::SystemClock;
+use hermes_testkit::SshServer;
 use hermes_types::{Cancel, Environment, RunError};
-use tempfile::TempDir;
 
 use super::files::works_on_files;
 use super::remote::{
     There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, speaks_plainly,
     takes_input,
 };
-use super::support::LONG;
+use super::support::{LONG, lives, until};
 
 struct Server {
-    folder: TempDir,
+    peer: SshServer,
     options: SshOptions,
 }
 
 impl Server {
     fn started() -> Option<Self> {
-        let (Ok(address), Ok(key)) = (std::env::var("HERMES_TEST_SSH"), std::env::var("HERMES_TEST_SSH_KEY"))
-        else {
-            println!("skipped: HERMES_TEST_SSH is not set (scripts/peers/sshd start)");
-            return None;
-        };
-        let (user, rest) = address.split_once('@').unwrap();
-        let (host, port) = rest.split_once(':').unwrap();
-        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let peer = SshServer::started()?;
         let options = SshOptions {
-            host: host.to_owned(),
-            user: user.to_owned(),
-            port: port.parse().unwrap(),
-            key: Some(PathBuf::from(key)),
+            host: peer.host.clone(),
+            user: peer.user.clone(),
+            port: peer.port,
+            key: Some(peer.key.clone()),
             directory: None,
             exports: Forwarded::pick(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
-            known_hosts: Some(folder.path().join("known")),
-            temp: folder.path().to_owned(),
+            known_hosts: Some(peer.folder.path().join("known")),
+            temp: peer.folder.path().to_owned(),
             bounds: Bounds::default(),
         };
-        Some(Self { folder, options })
+        Some(Self { peer, options })
     }
 
     fn host(&self) -> Arc<SshHost> {
         connect(self.options.clone())
+    }
+
+    fn folder(&self) -> &Path {
+        self.peer.folder.path()
+    }
+
+    /// A task's shell over there, as the tools have it.
+    fn seat(&self) -> (Room, Arc<Seat>) {
+        let credentials = Credentials::new(self.folder());
+        let room = Elsewhere { backend: Backend::Ssh(self.host()), credentials }.open("seat");
+        let seat = Arc::new(room.seat());
+        (room, seat)
     }
 }
 
 fn connect(options: SshOptions) -> Arc<SshHost> {
     let variables = Variables::for_commands([("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere")], &[], &[]);
     SshHost::new(options, variables, Arc::new(SystemClock::new())).unwrap()
+}
+
+/// Cuts the connection behind our back.
+fn break_off(connection: &str) {
+    assert!(Command::new("kill").args(["-9", connection]).status().unwrap().success());
 }
 
 async fn run_error(ssh: &Ssh) -> String {
@@ -86,7 +95,7 @@ async fn state_lasts_and_files_can_be_worked_on() {
     let host = server.host();
     let ssh = host.open("state");
     let there = There(&*ssh);
-    let folder = server.folder.path().join("there").display().to_string();
+    let folder = server.folder().join("there").display().to_string();
     keeps_its_state(there, &folder).await;
     there.check("mkdir files && cd files", "").await;
     works_on_files(RemoteFiles::new(&*ssh, Bounds::default()), there).await;
@@ -120,15 +129,13 @@ async fn a_connection_that_breaks_is_named_and_made_anew() {
     let host = server.host();
     let ssh = host.open("cut");
     let there = There(&*ssh);
-    let flag = server.folder.path().join("begun");
-    // The server's process for this connection is the parent of the shell's session.
-    let parents = "p=$PPID; while [ \"$(cat /proc/$p/comm)\" != sshd ]; do p=$(cut -d' ' -f4 /proc/$p/stat); done; echo $p";
+    let flag = server.folder().join("begun");
     there.check("cd /usr; export KEPT=1", "").await;
-    let connection = there.run(parents).await.output.trim().to_owned();
+    let connection = there.run(SshServer::WHICH_CONNECTION).await.output.trim().to_owned();
     let command = format!("echo begun; echo $$ > {0}.new; mv {0}.new {0}; sleep 600", flag.display());
     let (cut, ()) = tokio::join!(there.run(&command), async {
-        super::support::until(|| flag.exists()).await;
-        assert!(Command::new("kill").args(["-9", &connection]).status().unwrap().success());
+        until(|| flag.exists()).await;
+        break_off(&connection);
     });
     assert_eq!(cut.exit_code, 255, "{cut:?}");
     assert!(cut.output.starts_with("begun\n") && cut.output.contains("connection was lost while"), "{cut:?}");
@@ -136,8 +143,8 @@ async fn a_connection_that_breaks_is_named_and_made_anew() {
     // What a broken connection leaves running is not ours to end; in a test it is.
     there.check(&format!("kill -9 -- -$(cat {})", flag.display()), "").await;
     // And once more while nothing runs.
-    let connection = there.run(parents).await.output.trim().to_owned();
-    assert!(Command::new("kill").args(["-9", &connection]).status().unwrap().success());
+    let connection = there.run(SshServer::WHICH_CONNECTION).await.output.trim().to_owned();
+    break_off(&connection);
     there.check("echo again $KEPT $PWD", "again 1 /usr\n").await;
     host.close().await;
 }
@@ -159,7 +166,7 @@ async fn a_login_that_cannot_be_is_said_and_nobody_is_asked() {
     let place = host.open("a");
     There(&*place).check("true", "").await;
     host.close().await;
-    let known = server.folder.path().join("known");
+    let known = server.folder().join("known");
     let line = std::fs::read_to_string(&known).unwrap();
     let (name, _) = line.split_once(' ').unwrap();
     let other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDI1NTE5AAAAIDI1NTE5AAAAIDI1NTE5AAAAIDI1NTE5";
@@ -169,6 +176,61 @@ async fn a_login_that_cannot_be_is_said_and_nobody_is_asked() {
         failed.contains("IDENTIFICATION HAS CHANGED") || failed.contains("verification failed"),
         "{failed}"
     );
+}
+
+async fn on_terminal(seat: &Arc<Seat>, command: &str) -> Background {
+    let clock = Arc::new(SystemClock::new());
+    seat.start_on_terminal(command, None, clock, &Cancel::new()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_process_may_have_a_terminal_over_there() {
+    let Some(server) = Server::started() else { return };
+    let (room, seat) = server.seat();
+    There(&*seat).check("cd /usr; export KEPT=\"it's\"", "").await;
+    let command = "test -t 0 && test -t 1 && stty size; echo \"$KEPT $FORWARDED $PWD $$\"; \
+        read -r line; echo \"got $line\"; exit 3";
+    let process = on_terminal(&seat, command).await;
+    until(|| process.output(200).contains("f /usr")).await;
+    let pid = process.pid();
+    assert_eq!(process.output(200), format!("30 120\r\nit's f /usr {pid}\r\n"), "and nothing else");
+    process.write(b"this\n").await.unwrap();
+    assert_eq!(process.ended().await, 3);
+    assert!(process.output(200).contains("got this\r\n"), "{:?}", process.output(200));
+    assert!(process.is_elsewhere());
+    let cat = on_terminal(&seat, "cat").await;
+    cat.write(b"\n~.\nthrough\n").await.unwrap();
+    until(|| cat.output(200).matches("through\r\n").count() == 2).await;
+    cat.close_input().await.unwrap();
+    assert_eq!(cat.ended().await, 0, "no character means anything to ssh");
+    let left = There(&*seat).run("ls /tmp | grep -c '^hermes_bg_.*sh$'").await;
+    assert_eq!(left.output, "0\n", "what was brought there is gone");
+    room.close().await;
+}
+
+#[tokio::test]
+async fn a_process_on_a_terminal_over_there_ends_with_all_it_started_or_with_its_connection() {
+    let Some(server) = Server::started() else { return };
+    let (room, seat) = server.seat();
+    let command = "trap '' HUP; sleep 600 & echo $! > FLAG.new; mv FLAG.new FLAG; wait";
+    for (name, ends_by) in [("killed", "kill"), ("cut", "connection")] {
+        let flag = server.folder().join(name);
+        let process = on_terminal(&seat, &command.replace("FLAG", &flag.display().to_string())).await;
+        until(|| flag.exists()).await;
+        let inner = std::fs::read_to_string(&flag).unwrap();
+        assert!(lives(&inner) && lives(&process.pid().to_string()) && process.exit_code().is_none());
+        if ends_by == "kill" {
+            assert_eq!(process.kill().await, -15);
+        } else {
+            break_off(There(&*seat).run(SshServer::WHICH_CONNECTION).await.output.trim());
+            assert_eq!(process.ended().await, 255);
+            // What a broken connection leaves running is not ours to end; in a test it is.
+            There(&*seat).run(&format!("kill -9 {inner}")).await;
+        }
+        until(|| !lives(&inner)).await;
+    }
+    There(&*seat).check("echo again", "again\n").await;
+    room.close().await;
 }
 
 #[tokio::test]

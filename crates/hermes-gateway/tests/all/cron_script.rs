@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_gateway::cron::tick_once;
-use hermes_gateway::{Language, ScriptEnd, ScriptOrder, Services};
+use hermes_gateway::{ScriptEnd, ScriptOrder, Services};
 use hermes_schedule::{Change, Job, Jobs, NewJob, Origin, Zone};
 use hermes_store::JobRunState;
 use hermes_types::{BoxFuture, Clock as _, Role};
@@ -88,7 +88,8 @@ async fn what_a_script_prints_goes_before_the_prompt() {
     create(&bench, json!({"script": "watch.sh"}));
     assert_eq!(tick(&bench).await, 1);
     let asked = bench.model.questions();
-    let (output, prompt) = (asked[0].find("## Script Output\n\n```\n3 new mails\n```"), asked[0].find("read the news"));
+    let (output, prompt) =
+        (asked[0].find("## Script Output\n\n```\n3 new mails\n```"), asked[0].find("read the news"));
     assert!(output.unwrap() < prompt.unwrap(), "{}", asked[0]);
     assert_eq!(*machine.ran.lock().unwrap(), ["Bash watch.sh in scripts, 7 s"]);
     bench.channel.until_said("ann", "the answer").await;
@@ -108,7 +109,8 @@ async fn a_script_can_let_the_agent_rest() {
 
 #[tokio::test]
 async fn a_script_that_fails_is_told_to_the_model() {
-    let bench = bench(Machine::new("", "no such host, token sk-proj-abcdefghijklmnopqrstuvwx", Some(3)), "").await;
+    let bench =
+        bench(Machine::new("", "no such host, token sk-proj-abcdefghijklmnopqrstuvwx", Some(3)), "").await;
     create(&bench, json!({"script": "watch.sh"}));
     tick(&bench).await;
     let asked = bench.model.questions().remove(0);
@@ -125,7 +127,7 @@ async fn a_script_alone_is_delivered_as_it_is() {
     jobs(&bench).create(NewJob { prompt: String::new(), ..new("Disk", more) }, bench.clock.now()).unwrap();
     tick(&bench).await;
     bench.channel.until_said("ann", "disk at 91 %").await;
-    let texts: Vec<String> = bench.channel.posted().iter().map(|posted| posted.text()).collect();
+    let texts: Vec<String> = bench.channel.posted().iter().map(|posted| posted.text.clone()).collect();
     assert_eq!(texts, ["disk at 91 %\n[SILENT] is no order here"]);
     assert_eq!(*machine.ran.lock().unwrap(), ["Python count.py in project, 3600 s"]);
     assert!(bench.model.questions().is_empty(), "nothing is spent");
@@ -156,7 +158,8 @@ async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
     std::fs::write(bench.folder.path().join("outside.sh"), "echo\n").unwrap();
     std::os::unix::fs::symlink(bench.folder.path().join("outside.sh"), scripts.join("link.sh")).unwrap();
     std::fs::write(scripts.join("stop.sh"), "hermes gateway restart\n").unwrap();
-    let refused = |more: Value| jobs(&bench).create(new("News", more), bench.clock.now()).unwrap_err().to_string();
+    let refused =
+        |more: Value| jobs(&bench).create(new("News", more), bench.clock.now()).unwrap_err().to_string();
     for (script, words) in [
         ("../outside.sh", "somewhere else"),
         ("link.sh", "somewhere else"),
@@ -234,7 +237,7 @@ async fn a_run_does_not_send_what_is_delivered_anyway() {
     tick(&bench).await;
     bench.channel.until_said("ann", "cron_auto_delivery_duplicate_target").await;
     let posted = bench.channel.posted();
-    let said = posted.iter().find(|posted| posted.text().contains("skipped")).unwrap().text();
+    let said = posted.iter().find(|posted| posted.text.contains("skipped")).unwrap().text.clone();
     assert_eq!(said.matches("\"skipped\":true").count(), 2, "the chat and the home channel: {said}");
     assert_eq!(said.lines().filter(|line| line.trim() == "sent").count(), 1, "{said}");
 }

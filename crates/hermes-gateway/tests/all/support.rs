@@ -9,41 +9,10 @@ use hermes_config::{Env, Home};
 use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Services, Watchers, Wish};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::{FakeChannel, Plain, Risky, TestClock};
+use hermes_testkit::{FakeChannel, Plain, Risky, TestClock, Witness};
 pub(crate) use hermes_testkit::{Step, TestModel};
-use hermes_types::{
-    BoxFuture, Call, Cancel, Channel, CivilTime, Clock, Occasion, Outcome, TaskId, Tool, ToolContext,
-    ToolSpec,
-};
+use hermes_types::{Cancel, Channel, CivilTime, Clock};
 use tempfile::TempDir;
-
-/// A tool that remembers which conversations have ended.
-pub(crate) struct Witness {
-    inner: Plain,
-    pub(crate) ended: Mutex<Vec<String>>,
-}
-
-impl Witness {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { inner: Plain::named("witness"), ended: Mutex::default() })
-    }
-}
-
-impl Tool for Witness {
-    fn spec(&self) -> &ToolSpec {
-        self.inner.spec()
-    }
-
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        self.inner.run(call, context)
-    }
-
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        if let Occasion::Ended = occasion {
-            self.ended.lock().unwrap().push(task.as_str().to_owned());
-        }
-    }
-}
 
 pub(crate) struct Maker {
     witness: Arc<Witness>,

@@ -14,13 +14,17 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::field;
+use crate::follow::Listener;
 use crate::guard::read_body;
-use crate::idempotency::fingerprint;
-use crate::run::{self, Ran};
+use crate::keyed;
+use crate::run;
+use crate::said::Said;
 use request::ChatRequest;
 
 const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
 const LONGEST_SESSION: usize = 256;
+/// What makes two requests the same.
+const SAME: [&str; 5] = ["model", "messages", "tools", "tool_choice", "stream"];
 
 pub(crate) async fn completions(
     State(app): State<App>,
@@ -30,15 +34,14 @@ pub(crate) async fn completions(
     let named = named_session(&app, &headers)?;
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let request = ChatRequest::read(&body, named)?;
+    let keyed = keyed::request("/v1/chat/completions", &headers, &body, &SAME)?;
     let room = app.room()?;
     if request.stream {
-        return Ok(stream::answer(&app, request, room));
+        return Ok(stream::answer(&app, request, keyed, room));
     }
-    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
-    let mark = fingerprint(&body, &["model", "messages", "tools", "tool_choice", "stream"]);
-    let asked = request.asked.clone();
-    let ran = app.answers.once(key, &mark, || run::run(&app, asked, None, room)).await?;
-    answer(&app, &request.model_or(&app.settings.model_name), &ran)
+    let model = request.model_or(&app.settings.model_name);
+    let ran = run::perform(&app, keyed, request.asked, Listener(None), room).await?;
+    Ok(answer(&app, &model, &ran.said))
 }
 
 /// The session a client wants to go on with. Only who has the key may read what is in it.
@@ -69,8 +72,7 @@ pub(crate) fn session_header(session: &SessionId) -> Option<(HeaderName, HeaderV
 }
 
 /// A finished turn as one answer.
-fn answer(app: &App, model: &str, ran: &Ran) -> Result<Response, ApiError> {
-    let said = Said::of(ran)?;
+fn answer(app: &App, model: &str, said: &Said) -> Response {
     let body = json!({
         "id": completion_id(),
         "object": "chat.completion",
@@ -79,50 +81,14 @@ fn answer(app: &App, model: &str, ran: &Ran) -> Result<Response, ApiError> {
         "choices": [{
             "index": 0,
             "message": {"role": "assistant", "content": said.text},
-            "finish_reason": said.finish_reason,
+            "finish_reason": said.finish.as_str(),
         }],
-        "usage": usage(ran.result.usage),
-        "hermes": said.state(ran),
+        "usage": usage(said.usage),
+        "hermes": said.state(),
     });
     let mut response = Json(body).into_response();
-    response.headers_mut().extend(session_header(&ran.session));
-    Ok(response)
-}
-
-/// What a turn says in the end.
-pub(crate) struct Said {
-    pub(crate) text: String,
-    pub(crate) finish_reason: &'static str,
-}
-
-impl Said {
-    /// An error only where there is nothing at all to give the client: text that was received is never thrown away.
-    pub(crate) fn of(ran: &Ran) -> Result<Self, ApiError> {
-        let result = &ran.result;
-        let text = result.response.clone().filter(|text| !text.trim().is_empty());
-        let failed = result.failure.as_ref().filter(|_| result.failed() || result.interrupted());
-        match (text, failed) {
-            (Some(text), None) if result.partial => Ok(Self { text, finish_reason: "length" }),
-            (Some(text), None) => Ok(Self { text, finish_reason: "stop" }),
-            (Some(text), Some(_)) if !result.interrupted() => Ok(Self { text, finish_reason: "error" }),
-            (_, Some(failure)) => Err(failure.into()),
-            (None, None) => Err(ApiError::new(
-                StatusCode::BAD_GATEWAY,
-                "agent_incomplete",
-                result.error.clone().unwrap_or_else(|| "(No response generated)".to_owned()),
-            )),
-        }
-    }
-
-    fn state(&self, ran: &Ran) -> Value {
-        let result = &ran.result;
-        json!({
-            "completed": result.completed(),
-            "partial": result.partial || self.finish_reason == "error",
-            "failed": result.failed(),
-            "error": result.error,
-        })
-    }
+    response.headers_mut().extend(session_header(&said.session));
+    response
 }
 
 pub(crate) fn completion_id() -> String {

@@ -1,31 +1,36 @@
 //! The same answer, word by word.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::response::Response;
-use hermes_types::{Delta, Event, OutcomeStatus};
+use hermes_store::KeyedRequest;
+use hermes_types::{Cancel, Delta, Event, OutcomeStatus};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::request::ChatRequest;
-use super::{Said, completion_id, usage};
+use super::{completion_id, usage};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::run::{self, Asked, Listener, Ran, Session, StopOnDrop};
+use crate::follow::{Heard, Listener, follow};
+use crate::run::{self, Asked, Ran, Session, StopOnDrop};
 use crate::sse::{self, Frames, Gone};
 
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
 /// Begins the turn and answers at once; words follow as they come.
-pub(super) fn answer(app: &App, request: ChatRequest, room: OwnedSemaphorePermit) -> Response {
-    let cancel = app.tasks.cancel_token().child_token();
+pub(super) fn answer(
+    app: &App,
+    request: ChatRequest,
+    keyed: Option<KeyedRequest>,
+    room: OwnedSemaphorePermit,
+) -> Response {
+    let left = app.tasks.cancel_token().child_token();
     // A session the client named is told back at once; one that is found or made is not known yet.
     let session = match &request.asked.session {
         Session::Named(session) => super::session_header(session),
         Session::Matching(_) => None,
     };
-    let (frames, response) = sse::stream(StopOnDrop(cancel.clone()), session.into_iter().collect());
+    let (frames, response) = sse::stream(StopOnDrop(left.clone()), session.into_iter().collect());
     let chunks = Chunks {
         id: completion_id(),
         created: app.seconds(),
@@ -36,9 +41,8 @@ pub(super) fn answer(app: &App, request: ChatRequest, room: OwnedSemaphorePermit
     };
     let owner = app.clone();
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
-        let _room = room;
-        // A client that has left has cancelled the turn; there is nobody to tell.
-        let _ = chunks.write(&owner, request.asked, &cancel).await;
+        // A client that has left has let go of the turn; there is nobody to tell.
+        let _ = chunks.write(&owner, keyed, request.asked, room, &left).await;
     }));
     response
 }
@@ -54,41 +58,22 @@ struct Chunks {
 }
 
 impl Chunks {
-    async fn write(mut self, app: &App, asked: Asked, cancel: &hermes_types::Cancel) -> Result<(), Gone> {
+    async fn write(
+        mut self,
+        app: &App,
+        keyed: Option<KeyedRequest>,
+        asked: Asked,
+        room: OwnedSemaphorePermit,
+        left: &Cancel,
+    ) -> Result<(), Gone> {
         self.chunk(&json!({"role": "assistant"}), None, None)?;
-        let (sender, mut events) = unbounded_channel();
-        let listener = Listener(Some(sender));
-        let ran = {
-            let turn = async {
-                let ran = run::turn(app, asked, &listener, cancel).await;
-                drop(listener);
-                ran
-            };
-            tokio::pin!(turn);
-            let mut followed = Ok(());
-            let ran = loop {
-                tokio::select! {
-                    biased;
-                    event = next(&mut events), if followed.is_ok() => match event {
-                        Some(event) => followed = self.show(event),
-                        None => break turn.await,
-                    },
-                    () = app.gateway.clock.sleep(KEEP_ALIVE), if followed.is_ok() => {
-                        followed = self.frames.comment("keepalive");
-                    }
-                    ran = &mut turn => {
-                        while let Ok(event) = events.try_recv() {
-                            if followed.is_ok() {
-                                followed = self.show(event);
-                            }
-                        }
-                        break ran;
-                    }
-                }
-            };
-            followed?;
-            ran
-        };
+        let (sender, events) = unbounded_channel();
+        let turn = run::perform(app, keyed, asked, Listener(Some(sender)), room);
+        let ran = follow(&*app.gateway.clock, turn, events, left, |heard| match heard {
+            Heard::Event(event) => self.show(event),
+            Heard::Silence => self.frames.comment("keepalive"),
+        })
+        .await?;
         self.finish(ran)
     }
 
@@ -120,15 +105,13 @@ impl Chunks {
         self.chunk(&json!({"content": text}), None, None)
     }
 
-    fn finish(mut self, ran: Result<Ran, ApiError>) -> Result<(), Gone> {
-        let ended = ran.and_then(|ran| Said::of(&ran).map(|said| (said, ran)));
-        match ended {
-            Ok((said, ran)) => {
+    fn finish(mut self, ran: Result<Arc<Ran>, ApiError>) -> Result<(), Gone> {
+        match ran {
+            Ok(ran) => {
                 if self.sent.trim().is_empty() {
-                    self.say(&said.text)?;
+                    self.say(&ran.said.text)?;
                 }
-                let finish = Some(said.finish_reason);
-                self.chunk(&json!({}), finish, Some(usage(ran.result.usage)))?;
+                self.chunk(&json!({}), Some(ran.said.finish.as_str()), Some(usage(ran.said.usage)))?;
             }
             Err(error) => {
                 self.frames.data(&error.body())?;
@@ -161,8 +144,4 @@ impl Chunks {
             "id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model, "choices": [],
         })
     }
-}
-
-async fn next(events: &mut UnboundedReceiver<Event>) -> Option<Event> {
-    events.recv().await
 }

@@ -13,13 +13,18 @@ use hermes_types::{Message, Role, Usage, random_hex};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::chat::{Said, session_header};
+use crate::chat::session_header;
 use crate::error::ApiError;
 use crate::field;
+use crate::follow::Listener;
 use crate::guard::read_body;
-use crate::idempotency::fingerprint;
+use crate::keyed;
 use crate::run::{self, Ran};
+use crate::said::Finish;
 use request::ResponseRequest;
+
+/// What makes two requests the same.
+const SAME: [&str; 6] = ["input", "instructions", "previous_response_id", "conversation", "model", "tools"];
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -28,22 +33,17 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let request = ResponseRequest::read(&app, &body).await?;
+    let keyed = keyed::request("/v1/responses", &headers, &body, &SAME)?;
     let room = app.room()?;
     if request.stream {
-        return Ok(stream::answer(&app, request, room));
+        return Ok(stream::answer(&app, request, keyed, room));
     }
-    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
-    let fields = ["input", "instructions", "previous_response_id", "conversation", "model", "tools"];
-    let asked = request.asked.clone();
-    let ran =
-        app.answers.once(key, &fingerprint(&body, &fields), || run::run(&app, asked, None, room)).await?;
-    let said = Said::of(&ran)?;
-    let id = response_id();
-    let status = if said.finish_reason == "stop" { "completed" } else { "incomplete" };
-    let object = object(&app, &request, &id, status, &output(&ran, &said.text), ran.result.usage);
+    let ran = run::perform(&app, keyed, request.asked.clone(), Listener(None), room).await?;
+    let status = if ran.said.finish == Finish::Stop { "completed" } else { "incomplete" };
+    let object = object(&app, &request, &response_id(), status, &output(&ran), ran.said.usage);
     stored::keep(&app, &request, &object, &ran).await?;
     let mut response = Json(object).into_response();
-    response.headers_mut().extend(session_header(&ran.session));
+    response.headers_mut().extend(session_header(&ran.said.session));
     Ok(response)
 }
 
@@ -101,7 +101,7 @@ fn object(
 }
 
 /// What happened in this turn, and in no other.
-fn output(ran: &Ran, text: &str) -> Vec<Value> {
+fn output(ran: &Ran) -> Vec<Value> {
     let mut items = Vec::new();
     for message in ran.messages.get(ran.first..).unwrap_or_default() {
         items.extend(message.tool_calls.iter().map(|call| {
@@ -116,7 +116,7 @@ fn output(ran: &Ran, text: &str) -> Vec<Value> {
         }));
         items.extend(result_item(message));
     }
-    items.push(message_item(&format!("msg_{}", random_hex(24)), "completed", text));
+    items.push(message_item(&format!("msg_{}", random_hex(24)), "completed", &ran.said.text));
     items
 }
 

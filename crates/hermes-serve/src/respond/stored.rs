@@ -42,7 +42,7 @@ pub(super) async fn keep(
         "response": response,
         "conversation_history": ran.messages,
         "instructions": request.asked.instructions,
-        "session_id": ran.session.as_str(),
+        "session_id": ran.said.session.as_str(),
     });
     write(app, request, response, &data).await
 }

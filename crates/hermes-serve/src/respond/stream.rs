@@ -1,9 +1,10 @@
 //! The same answer as a sequence of events.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::response::Response;
-use hermes_types::{Delta, Event, Usage, random_hex};
+use hermes_store::KeyedRequest;
+use hermes_types::{Cancel, Delta, Event, Usage, random_hex};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::unbounded_channel;
@@ -11,19 +12,21 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::request::ResponseRequest;
 use super::{message_item, object, output, response_id, stored};
 use crate::app::App;
-use crate::chat::Said;
 use crate::error::ApiError;
-use crate::run::{self, Listener, Ran, StopOnDrop};
+use crate::follow::{Heard, Listener, follow};
+use crate::run::{self, Ran, StopOnDrop};
 use crate::sse::{self, Frames, Gone};
 
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
-pub(super) fn answer(app: &App, request: ResponseRequest, room: OwnedSemaphorePermit) -> Response {
-    let cancel = app.tasks.cancel_token().child_token();
-    let (frames, response) = sse::stream(StopOnDrop(cancel.clone()), Vec::new());
+pub(super) fn answer(
+    app: &App,
+    request: ResponseRequest,
+    keyed: Option<KeyedRequest>,
+    room: OwnedSemaphorePermit,
+) -> Response {
+    let left = app.tasks.cancel_token().child_token();
+    let (frames, response) = sse::stream(StopOnDrop(left.clone()), Vec::new());
     let owner = app.clone();
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
-        let _room = room;
         let mut writer = Writer {
             id: response_id(),
             item: format!("msg_{}", random_hex(24)),
@@ -35,7 +38,7 @@ pub(super) fn answer(app: &App, request: ResponseRequest, room: OwnedSemaphorePe
             text: String::new(),
             open: false,
         };
-        if writer.write(&cancel).await.is_err() {
+        if writer.write(keyed, room, &left).await.is_err() {
             writer.keep_incomplete().await;
         }
     }));
@@ -56,33 +59,25 @@ struct Writer {
 }
 
 impl Writer {
-    async fn write(&mut self, cancel: &hermes_types::Cancel) -> Result<(), Gone> {
+    async fn write(
+        &mut self,
+        keyed: Option<KeyedRequest>,
+        room: OwnedSemaphorePermit,
+        left: &Cancel,
+    ) -> Result<(), Gone> {
         let begun = self.snapshot("in_progress", &[], Usage::default());
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &begun).await {
             tracing::warn!(?error, "an answer that was begun could not be kept");
         }
         self.event("response.created", json!({"response": begun}))?;
-        let (sender, mut events) = unbounded_channel();
-        let (app, asked, cancel) = (self.app.clone(), self.request.asked.clone(), cancel.clone());
-        let turn = async move {
-            let listener = Listener(Some(sender));
-            run::turn(&app, asked, &listener, &cancel).await
-        };
-        tokio::pin!(turn);
-        let clock = self.app.gateway.clock.clone();
-        let ran = loop {
-            tokio::select! {
-                biased;
-                Some(event) = events.recv() => self.show(event)?,
-                ran = &mut turn => {
-                    while let Ok(event) = events.try_recv() {
-                        self.show(event)?;
-                    }
-                    break ran;
-                }
-                () = clock.sleep(KEEP_ALIVE) => self.frames.comment("keepalive")?,
-            }
-        };
+        let (sender, events) = unbounded_channel();
+        let app = self.app.clone();
+        let turn = run::perform(&app, keyed, self.request.asked.clone(), Listener(Some(sender)), room);
+        let ran = follow(&*app.gateway.clock, turn, events, left, |heard| match heard {
+            Heard::Event(event) => self.show(event),
+            Heard::Silence => self.frames.comment("keepalive"),
+        })
+        .await?;
         self.finish(ran).await
     }
 
@@ -148,22 +143,20 @@ impl Writer {
         self.event("response.output_item.done", json!({"output_index": at, "item": item}))
     }
 
-    async fn finish(&mut self, ran: Result<Ran, ApiError>) -> Result<(), Gone> {
-        let ended = ran.and_then(|ran| Said::of(&ran).map(|said| (said, ran)));
-        match ended {
-            Ok((said, ran)) => {
-                if !self.open {
-                    self.say(&said.text)?;
-                }
-                self.close_message()?;
-                let response = self.snapshot("completed", &output(&ran, &said.text), ran.result.usage);
-                if let Err(error) = stored::keep(&self.app, &self.request, &response, &ran).await {
-                    return self.fail(&error).await;
-                }
-                self.event("response.completed", json!({"response": response}))
-            }
-            Err(error) => self.fail(&error).await,
+    async fn finish(&mut self, ran: Result<Arc<Ran>, ApiError>) -> Result<(), Gone> {
+        let ran = match ran {
+            Ok(ran) => ran,
+            Err(error) => return self.fail(&error).await,
+        };
+        if !self.open {
+            self.say(&ran.said.text)?;
         }
+        self.close_message()?;
+        let response = self.snapshot("completed", &output(&ran), ran.said.usage);
+        if let Err(error) = stored::keep(&self.app, &self.request, &response, &ran).await {
+            return self.fail(&error).await;
+        }
+        self.event("response.completed", json!({"response": response}))
     }
 
     async fn fail(&mut self, error: &ApiError) -> Result<(), Gone> {

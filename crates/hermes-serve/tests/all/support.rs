@@ -12,7 +12,7 @@ use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish}
 use hermes_serve::{App, Listening, ServerSettings};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::Risky;
+use hermes_testkit::{Risky, TestClock, Witness};
 pub(crate) use hermes_testkit::{Step, TestModel};
 use hermes_types::{Cancel, CivilTime, Clock};
 use serde_json::Value;
@@ -25,13 +25,14 @@ struct Maker {
     store: Store,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
+    witness: Arc<Witness>,
 }
 
 impl Agents for Maker {
     fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String> {
         let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        agent.tools = vec![Arc::new(Risky::new())];
+        agent.tools = vec![Arc::new(Risky::new()), self.witness.clone()];
         agent.asking.ephemeral.clone_from(&wish.context);
         Ok(agent)
     }
@@ -45,6 +46,7 @@ pub(crate) struct Bench {
     pub(crate) address: SocketAddr,
     pub(crate) folder: TempDir,
     pub(crate) gateway: Gateway,
+    witness: Arc<Witness>,
     app: App,
     listening: Option<Listening>,
 }
@@ -81,13 +83,22 @@ impl Bench {
         Self::configured(model, "", &[("API_SERVER_KEY", KEY)]).await
     }
 
+    /// One whose time only the test moves.
+    pub(crate) async fn at(clock: &TestClock, model: Arc<TestModel>) -> Self {
+        Self::make(Arc::new(clock.clone()), model, "", &[("API_SERVER_KEY", KEY)]).await
+    }
+
     pub(crate) async fn configured(model: Arc<TestModel>, config: &str, env: &[(&str, &str)]) -> Self {
+        Self::make(Arc::new(SystemClock::new()), model, config, env).await
+    }
+
+    async fn make(clock: Arc<dyn Clock>, model: Arc<TestModel>, config: &str, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("project")).unwrap();
         std::fs::write(folder.path().join("config.yaml"), config).unwrap();
         let home = Home::at(folder.path());
         let store = Store::open(&folder.path().join("state.db")).unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let witness = Witness::new();
         let env = Env::from_pairs(
             env.iter().copied().chain([("API_SERVER_PORT", "0"), ("API_SERVER_ENABLED", "1")]),
         );
@@ -98,13 +109,20 @@ impl Bench {
             store: store.clone(),
             clock: clock.clone(),
             folder: folder.path().to_owned(),
+            witness: witness.clone(),
         });
         let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
         let app = App::new(gateway.clone(), settings, "v0", &cancel).unwrap();
         let listening = hermes_serve::start(app.clone(), &cancel).await.unwrap();
-        Self { model, store, address: listening.address, folder, gateway, app, listening: Some(listening) }
+        let address = listening.address;
+        Self { model, store, address, folder, gateway, witness, app, listening: Some(listening) }
+    }
+
+    /// The conversations tools were told to forget.
+    pub(crate) fn ended(&self) -> Vec<String> {
+        self.witness.ended.lock().unwrap().clone()
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {

@@ -62,11 +62,12 @@ pub(crate) struct Entry {
     kind: Kind,
 }
 
-/// Where it runs.
+/// How it is followed.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
+    /// By its pipes or its terminal; what runs here may be a client of what runs elsewhere.
     Ours(Background),
-    /// Elsewhere. It is not written down: its number means nothing here, and it ends with its place.
+    /// Elsewhere, looked at now and then.
     There(Distant),
     Found(Survivor),
 }
@@ -175,8 +176,17 @@ impl Entry {
         }
     }
 
+    /// Such a one is not written down: its number means nothing here, and it ends with its place.
+    fn is_elsewhere(&self) -> bool {
+        match &self.kind {
+            Kind::Ours(process) => process.is_elsewhere(),
+            Kind::There(_) => true,
+            Kind::Found(_) => false,
+        }
+    }
+
     fn is_written_down(&self) -> bool {
-        self.exit_code().is_none() && !matches!(self.kind, Kind::There(_))
+        self.exit_code().is_none() && !self.is_elsewhere()
     }
 
     fn record(&self) -> Record {
@@ -322,7 +332,7 @@ impl Processes {
     /// Tasks, ended ones too, of which something still runs elsewhere: its place must not be closed.
     pub(crate) fn tasks_running_elsewhere(&self) -> Vec<TaskId> {
         let entries = self.entries();
-        let running = entries.iter().filter(|entry| matches!(entry.kind, Kind::There(_)));
+        let running = entries.iter().filter(|entry| entry.is_elsewhere());
         running.filter(|entry| entry.exit_code().is_none()).map(|entry| entry.task.clone()).collect()
     }
 

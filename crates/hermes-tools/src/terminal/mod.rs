@@ -281,13 +281,13 @@ impl Terminal {
         };
         let started = match place {
             Place::Here(local) => self.start_here(command, local, workdir, asked).await.map(Kind::Ours),
-            Place::There(stay) => self.start_there(command, stay, workdir).await.map(Kind::There),
+            Place::There(stay) => self.start_there(command, stay, workdir, asked).await,
         };
         let process = match started {
             Ok(process) => process,
             Err(error) => return stopped("error", &format!("Command execution failed: {error}")),
         };
-        let pid = process.pid();
+        let (pid, lacks_terminal) = (process.pid(), asked.pty && matches!(process, Kind::There(_)));
         let start = Start {
             command: command.to_owned(),
             task: call.task.clone(),
@@ -300,11 +300,9 @@ impl Terminal {
         });
         if let Some(fields) = result.as_object_mut() {
             asked.note(fields);
-            if asked.pty && matches!(place, Place::There(_)) {
-                fields.insert(
-                    "pty_note".to_owned(),
-                    json!("there is no terminal elsewhere; it runs without one"),
-                );
+            if lacks_terminal {
+                fields
+                    .insert("pty_note".to_owned(), json!("there is no terminal there; it runs without one"));
             }
         }
         answer::done(&result)
@@ -326,9 +324,17 @@ impl Terminal {
         command: &str,
         stay: &Stay,
         workdir: Option<PathBuf>,
-    ) -> Result<Distant, RunError> {
+        asked: &AskedFor,
+    ) -> Result<Kind, RunError> {
+        let (workdir, owner) = (workdir.as_deref(), self.processes.owner());
+        if asked.pty {
+            let clock = Arc::clone(&self.clock);
+            if let Some(process) = stay.seat.start_on_terminal(command, workdir, clock, owner).await? {
+                return Ok(Kind::Ours(process));
+            }
+        }
         let (seat, clock) = (Arc::clone(&stay.seat), Arc::clone(&self.clock));
-        Distant::start(seat, command, workdir.as_deref(), clock, self.processes.owner()).await
+        Distant::start(seat, command, workdir, clock, owner).await.map(Kind::There)
     }
 
     /// As the model may read it: without control sequences and secrets.

@@ -10,8 +10,8 @@ use hermes_config::Home;
 use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs, Sandbox, Variables};
 use hermes_task::SystemClock;
 use hermes_tools::{
-    ApprovalMode, Approvals, Folders, Processes, ScanFailure, Scanner, Secrets, Shells, Terminal,
-    TerminalOptions, Yolo,
+    ApprovalMode, Approvals, Folders, Processes, ScanFailure, ScanOptions, Scanner, Secrets, Shells,
+    Terminal, TerminalOptions, Yolo,
 };
 use hermes_types::{
     Answer, Approval, BoxFuture, Call, Cancel, Clock, Completion, Cost, Deadline, DeltaSink, Event, Frontend,
@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Answers approvals and secrets as prepared, and remembers what was asked.
-struct Person {
+pub(crate) struct Person {
     approval: Answer,
     secret: Answer,
     asked: Mutex<Vec<Question>>,
 }
 
 impl Person {
-    fn who(approval: Answer) -> Self {
+    pub(crate) fn who(approval: Answer) -> Self {
         Self { approval, secret: Answer::Unavailable, asked: Mutex::default() }
     }
 
@@ -36,7 +36,7 @@ impl Person {
         Self { secret: Answer::Secret(Secret::new(password)), ..Self::who(Answer::Unavailable) }
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 }
@@ -84,15 +84,15 @@ impl Model for Oracle {
     }
 }
 
-struct Desk {
+pub(crate) struct Desk {
     _top: TempDir,
-    root: PathBuf,
+    pub(crate) root: PathBuf,
     terminal: Terminal,
     kept: Arc<Mutex<Vec<String>>>,
 }
 
 impl Desk {
-    fn new(
+    pub(crate) fn new(
         mode: ApprovalMode,
         change: impl FnOnce(Approvals, &PathBuf) -> Approvals,
         password: Option<&str>,
@@ -134,7 +134,7 @@ impl Desk {
         Self { _top: top, root, terminal, kept }
     }
 
-    async fn run(&self, command: &str, person: &Person) -> Value {
+    pub(crate) async fn run(&self, command: &str, person: &Person) -> Value {
         self.call(json!({"command": command}), person).await
     }
 
@@ -167,7 +167,7 @@ impl Desk {
     }
 }
 
-fn put_program(path: &PathBuf, text: &str) {
+pub(crate) fn put_program(path: &PathBuf, text: &str) {
     fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -224,9 +224,13 @@ fn scanned(script: &str, failure: ScanFailure) -> Desk {
             put_program(&root.join("home/bin/tirith"), script);
             let variables = Variables::for_commands([("PATH", "/usr/bin:/bin")], &[], &[]);
             let programs = Programs::new(variables, Arc::new(SystemClock::new()));
-            let scanner =
-                Scanner::find(programs, "tirith", &root.join("home"), Duration::from_secs(20), failure);
-            approvals.scanned_by(Some(scanner.unwrap()))
+            let options = ScanOptions {
+                path: "tirith".to_owned(),
+                hermes_home: root.join("home"),
+                limit: Duration::from_secs(20),
+                failure,
+            };
+            approvals.scanned_by(Some(Scanner::new(programs, options)))
         },
         None,
     )

@@ -6,7 +6,7 @@
     reason = "the scripts say where the peers are; they are asked behind our back"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use hermes_exec::{
     Root, SingularityHost, SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables,
 };
 use hermes_task::SystemClock;
-use hermes_testkit::TestClock;
+use hermes_testkit::{SshServer, TestClock};
 use hermes_tools::{
     ApprovalMode, Approvals, FileGuard, FileOptions, Files, Folders, Process, Processes, Registry,
     RoomOptions, Secrets, Shells, Tenancy, Terminal, TerminalOptions,
@@ -470,38 +470,31 @@ fn label_of_a_dead_process() -> String {
 }
 
 struct Machine {
-    folder: TempDir,
+    peer: SshServer,
     options: SshOptions,
 }
 
 impl Machine {
     fn started() -> Option<Self> {
-        let (Ok(address), Ok(key)) = (std::env::var("HERMES_TEST_SSH"), std::env::var("HERMES_TEST_SSH_KEY"))
-        else {
-            println!("skipped: HERMES_TEST_SSH is not set (scripts/peers/sshd start)");
-            return None;
-        };
-        let (user, rest) = address.split_once('@').unwrap();
-        let (host, port) = rest.split_once(':').unwrap();
-        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let peer = SshServer::started()?;
         let options = SshOptions {
-            host: host.to_owned(),
-            user: user.to_owned(),
-            port: port.parse().unwrap(),
-            key: Some(PathBuf::from(key)),
+            host: peer.host.clone(),
+            user: peer.user.clone(),
+            port: peer.port,
+            key: Some(peer.key.clone()),
             directory: None,
             exports: Forwarded::default(),
-            known_hosts: Some(folder.path().join("known")),
-            temp: folder.path().to_owned(),
+            known_hosts: Some(peer.folder.path().join("known")),
+            temp: peer.folder.path().to_owned(),
             bounds: Bounds::default(),
         };
-        Some(Self { folder, options })
+        Some(Self { peer, options })
     }
 
     fn elsewhere(&self) -> Elsewhere {
         let variables = Variables::for_commands([("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere")], &[], &[]);
         let host = SshHost::new(self.options.clone(), variables, Arc::new(SystemClock::new())).unwrap();
-        Elsewhere { backend: Backend::Ssh(host), credentials: Credentials::new(self.folder.path()) }
+        Elsewhere { backend: Backend::Ssh(host), credentials: Credentials::new(self.peer.folder.path()) }
     }
 }
 
@@ -509,7 +502,7 @@ impl Machine {
 async fn all_tools_work_on_another_machine() {
     let Some(machine) = Machine::started() else { return };
     let desk = Desk::at(machine.elsewhere(), Tenancy::Shared);
-    let folder = machine.folder.path().join("there").display().to_string();
+    let folder = machine.peer.folder.path().join("there").display().to_string();
     works(&desk, &folder).await;
     let own = desk.call("terminal", json!({"command": format!("rm -rf {folder}")})).await;
     assert_eq!(own["status"], "blocked", "another machine is the user's: {own}");
@@ -522,11 +515,9 @@ async fn all_tools_work_on_another_machine() {
 async fn a_connection_that_breaks_is_said_and_made_again() {
     let Some(machine) = Machine::started() else { return };
     let desk = Desk::at(machine.elsewhere(), Tenancy::Shared);
-    desk.run(&format!("cd {}", machine.folder.path().display())).await;
-    let flag = machine.folder.path().join("begun");
-    // The server's process for this connection is the parent of the shell's session.
-    let parents = "p=$PPID; while [ \"$(cat /proc/$p/comm)\" != sshd ]; do p=$(cut -d' ' -f4 /proc/$p/stat); done; echo $p";
-    let connection = desk.run(parents).await;
+    desk.run(&format!("cd {}", machine.peer.folder.path().display())).await;
+    let flag = machine.peer.folder.path().join("begun");
+    let connection = desk.run(SshServer::WHICH_CONNECTION).await;
     let command = json!({"command": "echo before; echo $$ > new; mv new begun; sleep 600"});
     let (cut, ()) = tokio::join!(desk.call("terminal", command), async {
         while !flag.exists() {
@@ -537,10 +528,44 @@ async fn a_connection_that_breaks_is_said_and_made_again() {
     let said = cut["output"].as_str().unwrap();
     assert!(said.starts_with("before\n") && said.contains("The SSH connection was lost"), "{cut}");
     assert_ne!(cut["exit_code"], 0);
-    assert_eq!(desk.run("pwd").await, machine.folder.path().display().to_string());
+    assert_eq!(desk.run("pwd").await, machine.peer.folder.path().display().to_string());
     // What a broken connection leaves running is not ours to end; in a test it is.
     let left = std::fs::read_to_string(&flag).unwrap();
     std::process::Command::new("kill").args(["-9", "--", &format!("-{}", left.trim())]).status().unwrap();
+    desk.shells.close_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_background_process_has_a_terminal_on_another_machine() {
+    let Some(machine) = Machine::started() else { return };
+    let desk = Desk::at(machine.elsewhere(), Tenancy::Shared);
+    let folder = machine.peer.folder.path().display().to_string();
+    let start = json!({"command": "stty size; pwd; while read -r l; do echo \"heard $l\"; done; exec sleep 600",
+        "background": true, "pty": true, "workdir": folder});
+    let started = desk.call("terminal", start).await;
+    assert_eq!(
+        (&started["output"], &started["pty_note"]),
+        (&json!("Background process started"), &Value::Null)
+    );
+    let id = started["session_id"].clone();
+    let act = async |action: &str, data: &str| {
+        desk.call("process", json!({"action": action, "session_id": id, "data": data, "timeout": 1})).await
+    };
+    let until_said = async |what: &str| {
+        while !act("poll", "").await["output_preview"].as_str().unwrap().contains(what) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    until_said("30 120").await;
+    until_said(&folder).await;
+    assert_eq!(act("submit", "you").await["status"], "ok");
+    until_said("heard you").await;
+    assert_eq!(act("poll", "").await["status"], "running");
+    let pid = started["pid"].to_string();
+    assert_eq!(desk.run(&format!("ps -o comm= -p {pid}")).await, "bash", "its number is the one over there");
+    assert_eq!(act("kill", "").await["status"], "killed");
+    assert_eq!(act("poll", "").await["exit_code"], -15);
+    assert_eq!(desk.run(&format!("ps -o comm= -p {pid} || echo gone")).await, "gone");
     desk.shells.close_all().await;
 }
 

@@ -215,3 +215,31 @@ fn a_tick_runs_what_is_due_and_its_history_is_kept() {
     let seen = hermes(&home, &["sessions", "list", "--source", "cron"]);
     assert!(seen.contains(&format!("cron_{id}_")), "{seen}");
 }
+
+/// Runs what a script of this name says, alone and at once, and gives its newest document.
+fn run_script(name: &str, text: &str) -> String {
+    let home = TempHome::builder().file(&format!("scripts/{name}"), text).env_file("OPENAI_API_KEY=sk-secret\n").build();
+    let home = home.unwrap();
+    let made = hermes(&home, &["cron", "create", "every 1h", "--script", name, "--no-agent", "--name", "Disk"]);
+    let id = created(&made);
+    hermes(&home, &["cron", "run", &id]);
+    assert_snapshot!(hermes(&home, &["cron", "tick"]), @r"
+    exit 0
+    --- stdout
+    1 job(s) run.
+    ");
+    let folder = home.join(format!("cron/output/{id}"));
+    let document = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    std::fs::read_to_string(document).unwrap()
+}
+
+#[test]
+fn a_script_is_run_where_it_lies_without_secrets() {
+    let script = "echo in $(basename \"$PWD\"); echo \"key: ${OPENAI_API_KEY:-none}\"; cat \"$0\" > copy.txt && echo copied\n";
+    let document = run_script("disk.sh", script);
+    assert!(document.contains("## Response\n\nin scripts\nkey: none\ncopied"), "{document}");
+    let python = run_script("disk.py", "import os\nprint('from python', os.path.basename(os.getcwd()))\n");
+    assert!(python.contains("from python scripts"), "{python}");
+    let failed = run_script("bad.sh", "echo half; echo broken >&2; exit 4\n");
+    assert!(failed.contains("(FAILED)") && failed.contains("ended with 4\nbroken"), "{failed}");
+}

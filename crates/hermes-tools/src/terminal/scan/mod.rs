@@ -1,8 +1,13 @@
-//! An outside program that looks at a command before it is run: tirith, where the user has it.
+//! An outside program that looks at a command before it is run: tirith.
 //!
-//! Its exit code is the verdict; what it writes only explains it. Where it is not installed nothing is looked at.
+//! Its exit code is the verdict; what it writes only explains it. Where it is not installed nothing is looked at, and it may
+//! be fetched beside (`install.rs`).
+
+mod archive;
+mod install;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
@@ -10,6 +15,10 @@ use hermes_text::head;
 use hermes_types::{Cancel, Danger};
 use serde_json::Value;
 
+pub use install::{Installer, InstallerOptions};
+
+/// The program's name, and its place in the home's `bin`.
+const NAME: &str = "tirith";
 const BLOCK: i32 = 1;
 const WARN: i32 = 2;
 const MOST_FINDINGS: usize = 50;
@@ -23,38 +32,65 @@ pub enum ScanFailure {
     Blocks,
 }
 
-/// The program, and how it is asked.
+/// How the program is asked.
+#[derive(Debug, Clone)]
+pub struct ScanOptions {
+    /// Its name or path: `security.tirith_path`.
+    pub path: String,
+    pub hermes_home: PathBuf,
+    pub limit: Duration,
+    pub failure: ScanFailure,
+}
+
+/// The program, wherever it is. Clones share what was found.
 #[derive(Debug, Clone)]
 pub struct Scanner {
+    options: ScanOptions,
     programs: Programs,
-    program: PathBuf,
-    limit: Duration,
-    failure: ScanFailure,
+    /// Once it was found.
+    program: Arc<OnceLock<PathBuf>>,
+    installer: Option<Arc<Installer>>,
 }
 
 impl Scanner {
-    /// Nothing where there is no such program: neither where `path` says, nor on PATH, nor in the home's `bin`.
-    pub fn find(
-        programs: Programs,
-        path: &str,
-        hermes_home: &Path,
-        limit: Duration,
-        failure: ScanFailure,
-    ) -> Option<Self> {
-        let ours = || Some(hermes_home.join("bin/tirith")).filter(|program| program.is_file());
-        let program = programs.find(path).or_else(|| programs.find("tirith")).or_else(ours)?;
-        Some(Self { programs, program, limit, failure })
+    /// Looks for nothing yet.
+    pub fn new(programs: Programs, options: ScanOptions) -> Self {
+        Self { options, programs, program: Arc::default(), installer: None }
     }
 
-    /// What it has against a command.
+    /// Where there is none, it is fetched.
+    #[must_use]
+    pub fn installed_by(self, installer: Installer) -> Self {
+        Self { installer: Some(Arc::new(installer)), ..self }
+    }
+
+    /// Where `path` says, on PATH, or in the home's `bin`.
+    fn program(&self) -> Option<&Path> {
+        if self.program.get().is_none() {
+            let ours = || Some(installed(&self.options.hermes_home)).filter(|program| program.is_file());
+            let found =
+                self.programs.find(&self.options.path).or_else(|| self.programs.find(NAME)).or_else(ours)?;
+            // Whoever looked at the same time found the same.
+            let _ = self.program.set(found);
+        }
+        self.program.get().map(PathBuf::as_path)
+    }
+
+    /// What it has against a command. As long as it is not there, nothing.
     pub(super) async fn look(&self, command: &str, cancel: &Cancel) -> Option<Danger> {
-        let name = self.program.to_string_lossy();
+        let Some(program) = self.program() else {
+            if let Some(installer) = &self.installer {
+                Installer::begin(installer);
+            }
+            return None;
+        };
+        let name = program.to_string_lossy();
         let arguments = ["check", "--json", "--non-interactive", "--shell", "posix", "--", command];
         let program = Program {
             name: &name,
             arguments: arguments.iter().map(Into::into).collect(),
             directory: Path::new("/"),
-            limit: self.limit,
+            limit: self.options.limit,
             complaints: Complaints::Drop,
         };
         match self.programs.output(program, cancel).await {
@@ -62,13 +98,17 @@ impl Scanner {
             Ok((output, ProgramEnd::Exited(BLOCK | WARN))) => Some(danger(&output)),
             other => {
                 tracing::warn!(?other, "the security scan failed");
-                (self.failure == ScanFailure::Blocks).then(|| Danger {
+                (self.options.failure == ScanFailure::Blocks).then(|| Danger {
                     key: format!("{KEY}unknown"),
                     reason: "Security scan failed, and `security.tirith_fail_open` is off".to_owned(),
                 })
             }
         }
     }
+}
+
+fn installed(hermes_home: &Path) -> PathBuf {
+    hermes_home.join("bin").join(NAME)
 }
 
 fn danger(output: &str) -> Danger {

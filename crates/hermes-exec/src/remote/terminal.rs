@@ -1,0 +1,142 @@
+//! A process on a terminal over there, seen through a client that holds a terminal here.
+//!
+//! What is to be run is brought there as a file first, so that no list of arguments shows it; the file removes itself. It
+//! begins with everything the task's shell has: folder, exports, functions, aliases.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_types::{Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
+
+use super::Seat;
+use super::script::Marks;
+use crate::background::{Background, Ear, Far, Screen};
+use crate::child::{Launch, Running};
+use crate::shell::quote;
+
+const BRING_LIMIT: Duration = Duration::from_secs(30);
+/// What it gets to begin.
+const PATIENCE: Duration = Duration::from_secs(20);
+const CHUNK: usize = 4096;
+/// More than this before it begins is no word of a client.
+const MOST_BEFORE: usize = 64 * 1024;
+
+impl Seat {
+    /// Starts something on a terminal over there, to be talked to from here; none where there are no terminals. It ends
+    /// with the connection. `owner` ends the listening and the connection.
+    pub async fn start_on_terminal(
+        self: &Arc<Self>,
+        command: &str,
+        directory: Option<&Path>,
+        clock: Arc<dyn Clock>,
+        owner: &Cancel,
+    ) -> Result<Option<Background>, RunError> {
+        let id = random_hex(12);
+        let (file, marks) = (format!("/tmp/hermes_bg_{id}.sh"), Marks::new(&id));
+        let Some(launch) = self.on_terminal(&format!("exec bash --norc {file}")) else { return Ok(None) };
+        let directory = directory.map_or_else(|| PathBuf::from(self.directory()), Path::to_owned);
+        self.bring(&file, &script(&file, &marks, command), &directory, owner).await?;
+        let (running, begun) = begin(launch, &marks, &*clock, owner).await?;
+        let far = Some(Far { pid: begun.pid, seat: Arc::clone(self) });
+        let ear = Ear { running, heard: begun.rest, directory, screen: Screen::Terminal, far, clock };
+        Ok(Some(Background::watch(ear, (), owner)))
+    }
+
+    /// Writes the file: what the shell has at this moment, then the script.
+    async fn bring(
+        &self,
+        file: &str,
+        script: &str,
+        directory: &Path,
+        cancel: &Cancel,
+    ) -> Result<(), RunError> {
+        let shell = format!(
+            "( umask 077; unset -f __hermes_end; {{ shopt -p; alias -p; declare -f; export -p; \
+             printf 'cd -- %q\\n' \"$PWD\"; cat; }} >| {file} )"
+        );
+        let stdin = Some(script.as_bytes());
+        let command = Command { shell: &shell, directory: Some(directory), stdin, limit: BRING_LIMIT };
+        let Finished { output, exit_code } = self.run(command, cancel).await?;
+        if exit_code == 0 {
+            return Ok(());
+        }
+        Err(RunError::Unavailable(format!("it could not be brought there (exit code {exit_code}): {output}")))
+    }
+}
+
+/// Says under which number it runs, and becomes the command.
+fn script(file: &str, marks: &Marks, command: &str) -> String {
+    let mark = &marks.begin;
+    format!(
+        "command rm -f -- {file}\nexport PYTHONUNBUFFERED=1\n\
+         builtin printf '{mark}%s{mark}\\n' \"$$\"\neval {}\n",
+        quote(command)
+    )
+}
+
+struct Begun {
+    pid: u32,
+    /// What was said after that.
+    rest: Vec<u8>,
+}
+
+/// Starts the client and waits until the other side says that it runs.
+async fn begin(
+    launch: Launch,
+    marks: &Marks,
+    clock: &dyn Clock,
+    cancel: &Cancel,
+) -> Result<(Running, Begun), RunError> {
+    let failed = |error: std::io::Error| RunError::Unavailable(error.to_string());
+    let running = launch.start().await.map_err(failed)?;
+    let (mut heard, mut buffer) = (Vec::new(), vec![0; CHUNK]);
+    let mut out_of_patience = clock.sleep(PATIENCE);
+    loop {
+        if let Some(begun) = find_begin(&heard, &marks.begin) {
+            return Ok((running, begun));
+        }
+        let count = tokio::select! {
+            biased;
+            () = cancel.cancelled() => 0,
+            () = &mut out_of_patience => 0,
+            read = running.output.read(&mut buffer) => read.map_err(failed)?,
+        };
+        heard.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        if count == 0 || heard.len() > MOST_BEFORE {
+            let said = String::from_utf8_lossy(&heard);
+            return Err(RunError::Unavailable(format!(
+                "nothing could be started on a terminal there: {}",
+                said.trim()
+            )));
+        }
+    }
+}
+
+fn find_begin(heard: &[u8], mark: &str) -> Option<Begun> {
+    let text = String::from_utf8_lossy(heard);
+    let (_, after) = text.split_once(mark)?;
+    let (pid, _) = after.split_once(mark)?;
+    let line = format!("{mark}{pid}{mark}");
+    let start = heard.windows(line.len()).position(|window| window == line.as_bytes())? + line.len();
+    let end = start + heard.get(start..)?.iter().position(|byte| *byte == b'\n')? + 1;
+    Some(Begun { pid: pid.parse().ok()?, rest: heard.get(end..)?.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_is_found_whole_or_not_at_all() {
+        let check = |heard: &[u8], expected: Option<(u32, &[u8])>| {
+            let found = find_begin(heard, "MM");
+            assert_eq!(found.as_ref().map(|begun| (begun.pid, begun.rest.as_slice())), expected);
+        };
+        check(b"", None);
+        check(b"banner MM12", None);
+        check(b"banner\xff MM12MM\r", None);
+        check(b"banner\xff MM12MM\r\nrest\xff", Some((12, b"rest\xff")));
+        check(b"MMxMM\n", None);
+    }
+}

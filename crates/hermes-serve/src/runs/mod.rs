@@ -1,0 +1,136 @@
+//! `/v1/runs`: turns that go on whoever listens.
+
+mod book;
+mod work;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hermes_types::{Answer, Approval, SessionId};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::field::{self, Object};
+use crate::guard::read_body;
+use crate::keyed;
+use crate::run::{Asked, Session, StopOnDrop, derived_session};
+use crate::sse;
+
+pub(crate) use book::Runs;
+
+/// What makes two requests the same.
+const SAME: [&str; 4] = ["input", "instructions", "session_id", "model"];
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let body = field::object(&read_body(&app, &headers, body).await?)?;
+    let asked = read(&body)?;
+    let keyed = keyed::request("/v1/runs", &headers, &body, &SAME)?;
+    let room = app.room()?;
+    let id = work::begin(&app, keyed, asked, room).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"run_id": id, "status": "started"}))).into_response())
+}
+
+fn read(body: &Object) -> Result<Asked, ApiError> {
+    let input = field::content(body.get("input"), "input")?;
+    if input.is_empty() {
+        return Err(ApiError::field("input", "`input` must say something"));
+    }
+    let instructions = field::text(body, "instructions")?.map(str::to_owned);
+    let session = match field::text(body, "session_id")? {
+        Some(id) => Session::Named(SessionId::new(id)),
+        None => Session::Matching(derived_session(instructions.as_deref(), &input.text())),
+    };
+    Ok(Asked { history: Vec::new(), input, instructions, session })
+}
+
+pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+    let known = app.runs.lock();
+    let run = known.get(&id).ok_or_else(|| unknown(&id))?;
+    let field = |name: &str| run.ended.as_ref().and_then(|(_, event)| event.get(name)).cloned();
+    Ok(Json(json!({
+        "run_id": id, "object": "run", "status": run.status, "output": field("output"), "error": field("error"),
+        "usage": field("usage"), "session_id": field("session_id"),
+    })))
+}
+
+pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Result<Response, ApiError> {
+    let mut changed = {
+        let known = app.runs.lock();
+        known.get(&id).ok_or_else(|| unknown(&id))?.changed.subscribe()
+    };
+    // The run goes on without listeners.
+    let left = app.tasks.cancel_token().child_token();
+    let (frames, response) = sse::stream(StopOnDrop(left.clone()), Vec::new());
+    let owner = app.clone();
+    drop(app.tasks.spawn("an API listener", async move {
+        let mut told = 0;
+        loop {
+            let (new, ended) = {
+                let known = owner.runs.lock();
+                let Some(run) = known.get(&id) else { return };
+                let (new, all) = run.events.since(told);
+                told = all;
+                (new, run.ended.is_some())
+            };
+            for event in &new {
+                if frames.text(event).is_err() {
+                    return;
+                }
+            }
+            if ended {
+                let _ = frames.comment("stream closed");
+                return;
+            }
+            tokio::select! {
+                () = left.cancelled() => return,
+                more = changed.changed() => if more.is_err() { return },
+            }
+        }
+    }));
+    Ok(response)
+}
+
+pub(crate) async fn approve(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    let body = field::object(&read_body(&app, &headers, body).await?)?;
+    let approval = match field::text(&body, "choice")? {
+        Some("once") => Approval::Once,
+        Some("session") => Approval::Session,
+        Some("always") => Approval::Always,
+        Some("deny") => Approval::Deny,
+        _ => return Err(ApiError::field("choice", "`choice` must be once, session, always or deny")),
+    };
+    let mut known = app.runs.lock();
+    let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;
+    let Some(question) = run.question.take() else {
+        return Err(ApiError::new(StatusCode::CONFLICT, "approval_not_pending", "No approval is pending"));
+    };
+    // A turn that ended in this moment needs no answer.
+    let _ = question.send(Answer::Approval(approval));
+    Ok(Json(json!({"run_id": id, "resolved": 1})))
+}
+
+pub(crate) async fn stop(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+    let mut known = app.runs.lock();
+    let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;
+    if run.ended.is_none() {
+        run.status = "stopping";
+        run.cancel.cancel();
+    }
+    Ok(Json(json!({"run_id": id, "status": run.status})))
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!("Run not found: {id}"))
+}

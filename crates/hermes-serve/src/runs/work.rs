@@ -1,0 +1,186 @@
+//! A run from its beginning to its end.
+
+use std::time::Duration;
+
+use hermes_store::{KeyedRequest, RequestClaim};
+use hermes_types::{Answer, BoxFuture, Cancel, Delta, Event, Frontend, Question, TurnId, TurnState};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::book::{Entered, Run};
+use crate::app::App;
+use crate::chat::usage;
+use crate::error::ApiError;
+use crate::keyed;
+use crate::run::{self, Asked, Ran};
+
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Begins a run, or finds the one the same request began before. Its id is its turn's.
+pub(super) async fn begin(
+    app: &App,
+    keyed: Option<KeyedRequest>,
+    asked: Asked,
+    room: OwnedSemaphorePermit,
+) -> Result<String, ApiError> {
+    let mut turn = TurnId::generate();
+    let mut beginning = if keyed.is_some() { Beginning::Keyed } else { Beginning::Plain };
+    if let Some(request) = &keyed
+        && let RequestClaim::Known { turn: begun, answer } = keyed::claim(app, request, &turn).await?
+    {
+        turn = begun;
+        match answer {
+            Some(answer) => return Ok(remember(app, &turn, &answer)),
+            None => beginning = Beginning::Again,
+        }
+    }
+    let id = run_id(&turn);
+    if beginning == Beginning::Again {
+        // An attempt to go on that came to nothing.
+        app.runs.forget_ended(&id);
+    }
+    let cancel = app.tasks.cancel_token().child_token();
+    let (stored, is_stored) = oneshot::channel();
+    let run = || Run::new(cancel.clone(), Some(stored));
+    if app.runs.enter(&id, run, app.gateway.clock.monotonic()) == Entered::Known {
+        return Ok(id);
+    }
+    let work = Work { app: app.clone(), id: id.clone(), turn, beginning };
+    drop(app.tasks.spawn_cooperative("an API run", move |_| async move {
+        let _room = room;
+        work.go(asked, &cancel).await;
+    }));
+    // Accepted means kept. A turn that could not even begin has ended by then, and says why.
+    let _ = is_stored.await;
+    Ok(id)
+}
+
+fn run_id(turn: &TurnId) -> String {
+    format!("run_{}", turn.as_str().replace('-', ""))
+}
+
+/// Puts a run back that ended before this process began.
+fn remember(app: &App, turn: &TurnId, answer: &str) -> String {
+    let id = run_id(turn);
+    let event: Value = serde_json::from_str(answer).unwrap_or_default();
+    let status = match event.get("event").and_then(Value::as_str) {
+        Some("run.completed") => "completed",
+        Some("run.cancelled") => "cancelled",
+        _ => "failed",
+    };
+    let now = app.gateway.clock.monotonic();
+    let run = || {
+        let mut run = Run::new(Cancel::new(), None);
+        run.end(status, event, now);
+        run
+    };
+    app.runs.enter(&id, run, now);
+    id
+}
+
+/// How a run came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// Nobody can ask for it again.
+    Plain,
+    Keyed,
+    /// Its request was written down before, and its turn may have been cut off.
+    Again,
+}
+
+struct Work {
+    app: App,
+    id: String,
+    turn: TurnId,
+    beginning: Beginning,
+}
+
+impl Work {
+    async fn go(&self, asked: Asked, cancel: &Cancel) {
+        let ran = self.run(asked, cancel).await;
+        let ended = ran.is_ok() || self.has_ended().await;
+        let (status, event) = match ran {
+            Ok(Ran { said, .. }) => (
+                "completed",
+                json!({
+                    "event": "run.completed", "output": said.text, "usage": usage(said.usage),
+                    "session_id": said.session.as_str(),
+                }),
+            ),
+            Err(_) if cancel.is_cancelled() => ("cancelled", json!({"event": "run.cancelled"})),
+            Err(error) => ("failed", json!({"event": "run.failed", "error": error.message})),
+        };
+        let clock = &self.app.gateway.clock;
+        if self.beginning != Beginning::Plain && ended {
+            let kept =
+                self.app.gateway.store.answer_request(&self.turn, event.to_string(), clock.now()).await;
+            if let Err(error) = kept {
+                tracing::error!(%error, "how a run ended could not be kept");
+            }
+        }
+        self.app.runs.note(&self.id, |run| run.end(status, event, clock.monotonic()));
+    }
+
+    async fn run(&self, asked: Asked, cancel: &Cancel) -> Result<Ran, ApiError> {
+        if self.beginning != Beginning::Again {
+            return run::turn(&self.app, self.turn.clone(), asked, self, cancel).await;
+        }
+        let ran = keyed::go_on(&self.app, &self.turn, &asked, self, cancel).await?;
+        ran.ok_or_else(|| ApiError::internal("The run had failed or been stopped when Hermes was cut off"))
+    }
+
+    /// Whether nobody can go on with the turn.
+    async fn has_ended(&self) -> bool {
+        let turn = self.app.gateway.store.turn(&self.turn).await;
+        turn.is_ok_and(|turn| turn.is_none_or(|turn| turn.state != TurnState::Running))
+    }
+
+    fn tell(&self, event: &Value) {
+        self.app.runs.note(&self.id, |run| run.events.push(event));
+    }
+}
+
+impl Frontend for Work {
+    fn show(&self, event: Event) {
+        let told = match event {
+            Event::TurnStarted { .. } => {
+                self.app.runs.note(&self.id, |run| run.stored = None);
+                return;
+            }
+            Event::Delta(Delta::Text(text)) => json!({"event": "message.delta", "delta": text}),
+            Event::Delta(Delta::Reasoning(text)) => json!({"event": "reasoning.available", "text": text}),
+            Event::ToolStarted { id, name, preview } => {
+                json!({"event": "tool.started", "tool": name, "preview": preview, "tool_call_id": id.as_str()})
+            }
+            Event::ToolEnded { id, name, status } => {
+                json!({"event": "tool.completed", "tool": name, "status": status.as_str(), "tool_call_id": id.as_str()})
+            }
+            _ => return,
+        };
+        self.tell(&told);
+    }
+
+    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let Question::Approve { command, danger } = question else { return Answer::Unavailable };
+            let (sender, answer) = oneshot::channel();
+            self.app.runs.note(&self.id, |run| {
+                run.status = "waiting_for_approval";
+                run.question = Some(sender);
+                run.events
+                    .push(&json!({"event": "approval.request", "command": command, "reason": danger.reason}));
+            });
+            let answer = tokio::select! {
+                answer = answer => answer.unwrap_or(Answer::Unavailable),
+                () = cancel.cancelled() => Answer::Unavailable,
+                () = self.app.gateway.clock.sleep(PATIENCE) => Answer::Unavailable,
+            };
+            self.app.runs.note(&self.id, |run| {
+                run.status = "running";
+                run.question = None;
+                run.events.push(&json!({"event": "approval.responded"}));
+            });
+            answer
+        })
+    }
+}

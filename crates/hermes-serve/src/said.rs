@@ -1,0 +1,90 @@
+//! What a turn says in the end, in a shape that can be kept.
+
+use axum::http::StatusCode;
+use hermes_agent::TurnResult;
+use hermes_types::{SessionId, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+
+/// The last words of a turn, and how it came to them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) finish: Finish,
+    pub(crate) usage: Usage,
+    /// Where the conversation stands now.
+    pub(crate) session: SessionId,
+    completed: bool,
+    partial: bool,
+    failed: bool,
+    error: Option<String>,
+}
+
+/// Why the text ends where it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Finish {
+    Stop,
+    Length,
+    Error,
+}
+
+impl Finish {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Said {
+    /// An error only where there is nothing at all to give the client: text that was received is never thrown away.
+    pub(crate) fn of(result: TurnResult) -> Result<Self, ApiError> {
+        let (completed, failed, interrupted) = (result.completed(), result.failed(), result.interrupted());
+        let text = result.response.filter(|text| !text.trim().is_empty());
+        let failure = result.failure.filter(|_| failed || interrupted);
+        let (text, finish) = match (text, failure) {
+            (Some(text), None) if result.partial => (text, Finish::Length),
+            (Some(text), None) => (text, Finish::Stop),
+            (Some(text), Some(_)) if !interrupted => (text, Finish::Error),
+            (_, Some(failure)) => return Err((&failure).into()),
+            (None, None) => {
+                let words = result.error.unwrap_or_else(|| "(No response generated)".to_owned());
+                return Err(ApiError::new(StatusCode::BAD_GATEWAY, "agent_incomplete", words));
+            }
+        };
+        Ok(Self {
+            text,
+            finish,
+            usage: result.usage,
+            session: result.session,
+            completed,
+            partial: result.partial || finish == Finish::Error,
+            failed,
+            error: result.error,
+        })
+    }
+
+    /// Words found in a transcript, whose turn ended well before anybody was told.
+    pub(crate) fn found(text: String, session: SessionId) -> Self {
+        Self {
+            text,
+            finish: Finish::Stop,
+            usage: Usage::default(),
+            session,
+            completed: true,
+            partial: false,
+            failed: false,
+            error: None,
+        }
+    }
+
+    /// What is told about it beside the text.
+    pub(crate) fn state(&self) -> Value {
+        json!({"completed": self.completed, "partial": self.partial, "failed": self.failed, "error": self.error})
+    }
+}

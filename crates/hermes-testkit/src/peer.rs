@@ -1,0 +1,42 @@
+//! Real programs that a script started for the tests (`scripts/peers`), known by what it left in the environment.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+/// An SSH server on loopback that takes one key.
+#[derive(Debug)]
+pub struct SshServer {
+    pub user: String,
+    pub host: String,
+    pub port: u16,
+    pub key: PathBuf,
+    /// A folder of the test's own, with a path short enough for sockets.
+    pub folder: TempDir,
+}
+
+impl SshServer {
+    /// A command that says which process of the server holds the connection it came by.
+    pub const WHICH_CONNECTION: &str = "p=$PPID; while [ \"$(cat /proc/$p/comm)\" != sshd ]; \
+        do p=$(cut -d' ' -f4 /proc/$p/stat); done; echo $p";
+
+    /// None, with a word, where no script started one.
+    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+    #[expect(clippy::disallowed_methods, reason = "the script says there where the server is")]
+    pub fn started() -> Option<Self> {
+        let found = std::env::var("HERMES_TEST_SSH").ok().zip(std::env::var("HERMES_TEST_SSH_KEY").ok());
+        let Some((address, key)) = found else {
+            println!("skipped: HERMES_TEST_SSH is not set (scripts/peers/sshd start)");
+            return None;
+        };
+        let (user, rest) = address.split_once('@')?;
+        let (host, port) = rest.split_once(':')?;
+        Some(Self {
+            user: user.to_owned(),
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+            key: PathBuf::from(key),
+            folder: tempfile::tempdir_in("/tmp").ok()?,
+        })
+    }
+}
