@@ -1,10 +1,12 @@
 //! Who descends from a process, as the kernel tells it.
 //!
 //! A child that adopts what its descendants leave behind (see `child.rs`) has all of them below it as long as it lives, also
-//! those that started a session of their own. Where the system does not tell, nobody is found.
+//! those that started a session of their own. Who was put into a control group of another kind is looked after by somebody
+//! else (a container, a scope of systemd) and does not count. Where the system does not tell, nobody is found.
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::LazyLock;
 
 use rustix::process::Pid;
 
@@ -15,6 +17,7 @@ pub(crate) fn descendants(of: Pid) -> HashSet<Pid> {
     while let Some(parent) = parents.pop() {
         parents.extend(children(parent).into_iter().filter(|child| found.insert(*child)));
     }
+    found.retain(|pid| is_with_us(&pid.as_raw_nonzero().to_string()));
     found
 }
 
@@ -30,4 +33,17 @@ fn children(parent: Pid) -> Vec<Pid> {
 /// A process's number as the kernel writes it.
 pub(crate) fn parse(text: &str) -> Option<Pid> {
     text.trim().parse().ok().and_then(Pid::from_raw)
+}
+
+/// Whether a process is in the control group we are in, or in a cell of it.
+fn is_with_us(process: &str) -> bool {
+    static OURS: LazyLock<Option<String>> = LazyLock::new(|| control_group("self"));
+    let (Some(ours), Some(its)) = (&*OURS, control_group(process)) else { return true };
+    let rest = its.strip_prefix(ours.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest == "/" || rest.starts_with("/hermes-"))
+}
+
+fn control_group(process: &str) -> Option<String> {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }

@@ -1,12 +1,8 @@
-# Reads `+ GROUP` and `- GROUP`; at the end of its input, which is our end, kills what is left, and what sits in the cells of
-# those, then removes the cells nobody needs. $1: what the folders of our cells begin with, $2: the folder they are in; both
-# empty where there are none. The shell that starts it ends at once, so that it is no child of ours that somebody would
-# have to wait for.
+# Reads `+ GROUP` and `- GROUP`; at the end of its input, which is our end, kills what is left with all that sits in its
+# cell. Other cells are opened: who sits there was started to run on. $1: what the folders of our cells begin with, $2: the
+# folder they are in; both empty where there are none. The shell that starts it ends at once, so that it is no child of ours
+# that somebody would have to wait for.
 exec 3<&0
-empty() {
-    while read -r pid; do echo "$pid" > "$2/cgroup.procs"; done < "$1/cgroup.procs"
-    rmdir "$1"
-}
 {
     trap '' HUP INT TERM QUIT
     live=
@@ -30,7 +26,7 @@ empty() {
         done
     done
     for cell in "$1"-*; do
-        # One whose leader lives belongs to a background process, which runs on.
-        [ -d "$cell" ] && ! [ -d "/proc/${cell##*-}" ] && empty "$cell" "$2"
+        while read -r pid; do echo "$pid" > "$2/cgroup.procs"; done < "$cell/cgroup.procs"
+        rmdir "$cell"
     done
 } 2>/dev/null &

@@ -7,6 +7,7 @@
 mod channel;
 mod client;
 mod clock;
+mod control_group;
 pub mod discord;
 mod error;
 pub mod fixture;
@@ -30,6 +31,7 @@ mod witness;
 pub use channel::{FakeChannel, Posted, SendFault};
 pub use client::{HttpReply, http_get, http_post};
 pub use clock::{RealClock, TestClock};
+pub use control_group::divisible_group;
 pub use error::Error;
 pub use fixture::Fixture;
 pub use home::{TempHome, TempHomeBuilder};

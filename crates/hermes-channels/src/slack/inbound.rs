@@ -288,6 +288,7 @@ mod tests {
         Settings::read(&Options::new(pairs.collect(), Value::Null)).unwrap()
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "written in place by every caller")]
     fn said(fields: Value) -> Value {
         let mut event = json!({"type": "message", "channel": "C1", "user": "U1", "ts": "1.1", "text": "hi"});
         for (key, value) in fields.as_object().unwrap() {

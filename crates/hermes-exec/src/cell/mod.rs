@@ -33,16 +33,15 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The cell this leader has, if it has one. That of an earlier Hermes is known only while the leader lives.
+    /// The cell we made for this leader, if it has one.
     pub(crate) fn of(leader: Pid) -> Option<Self> {
-        let own = place::folder_for(leader).filter(|folder| folder.is_dir());
-        own.or_else(|| place::folder_made_for(leader)).map(|folder| Self { folder })
+        place::folder_for(leader).filter(|folder| folder.is_dir()).map(|folder| Self { folder })
     }
 
     /// Puts a leader and all below it into its cell, which is made if there is none. Takes milliseconds where somebody is
     /// still outside.
     pub(crate) fn gather(leader: Pid) -> Option<Self> {
-        let cell = Self::of(leader).or_else(|| place::folder_for(leader).map(|folder| Self { folder }))?;
+        let cell = Self { folder: place::folder_for(leader)? };
         cell.fill(leader)
             .inspect_err(|error| {
                 tracing::debug!(%error, folder = %cell.folder.display(), "a cell could not be filled");

@@ -7,9 +7,12 @@ use std::sync::LazyLock;
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, test_kill_process};
 
+use crate::descent::parse;
+
 /// The folder of our own control group, if we may divide it.
 static OWN: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let folder = folder_of("self").filter(|folder| {
+    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let folder = place_in(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")).filter(|folder| {
         let members = folder.join("cgroup.procs");
         [folder, &members].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok())
     });
@@ -30,36 +33,21 @@ pub(super) fn folder_for(leader: Pid) -> Option<PathBuf> {
     prefix().map(|prefix| PathBuf::from(format!("{prefix}-{}", leader.as_raw_nonzero())))
 }
 
-/// The folder of the control group a process is in, if it is a cell of this leader's, whoever made it.
-pub(super) fn folder_made_for(leader: Pid) -> Option<PathBuf> {
-    let number = leader.as_raw_nonzero().to_string();
-    let folder = folder_of(&number)?;
-    (cell_name(&folder)?.1 == number).then_some(folder)
-}
-
-/// Removes empty cells of a Hermes that is gone. Those that are not empty stay: the kernel refuses.
+/// Removes cells of a Hermes that is gone and had nobody to do it. Those that are not empty stay: the kernel refuses.
 pub(super) fn sweep() {
     let Some(own) = OWN.as_ref() else { return };
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let folder = entry.path();
-        let maker = cell_name(&folder).and_then(|(maker, _)| crate::descent::parse(maker));
-        if maker.is_some_and(|maker| test_kill_process(maker).is_err()) {
+        if maker_of(&folder).is_some_and(|maker| test_kill_process(maker).is_err()) {
             let _ = fs::remove_dir(&folder);
         }
     }
 }
 
-/// Who made a cell and for whom, by its name.
-fn cell_name(folder: &Path) -> Option<(&str, &str)> {
+/// Who made a cell, by its name.
+fn maker_of(folder: &Path) -> Option<Pid> {
     let (maker, leader) = folder.file_name()?.to_str()?.strip_prefix("hermes-")?.split_once('-')?;
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(maker) && is_number(leader)).then_some((maker, leader))
-}
-
-fn folder_of(process: &str) -> Option<PathBuf> {
-    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    place_in(&mounts, &groups)
+    parse(leader).and(parse(maker))
 }
 
 /// Where the unified hierarchy is mounted, and the process's place in it.
@@ -101,9 +89,9 @@ mod tests {
 
     #[test]
     fn only_cells_are_called_like_cells() {
-        assert_eq!(cell_name(Path::new("/x/hermes-12-34")), Some(("12", "34")));
+        assert_eq!(maker_of(Path::new("/x/hermes-12-34")), parse("12"));
         for other in ["/x/hermes-12", "/x/hermes-a-3", "/x/hermes--3", "/x/hermes-1-2-3", "/x/docker"] {
-            assert_eq!(cell_name(Path::new(other)), None, "{other}");
+            assert_eq!(maker_of(Path::new(other)), None, "{other}");
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Needs a control group that may be divided. Where there is none (containers, users without a session of their own) the
 //! tests say so and are skipped.
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use hermes_exec::{Screen, Survivor};
 use hermes_task::SystemClock;
+use hermes_testkit::divisible_group;
 use hermes_types::{Cancel, Clock};
 
 use super::support::{LONG, Place, lives, until};
@@ -23,24 +23,8 @@ const FAMILY: &str = "\
     echo $$ > leader.new; mv leader.new leader; ";
 const MEMBERS: [&str; 3] = ["left", "orphan", "deaf"];
 
-/// The folder of our own control group, if it may be divided.
-fn own_group() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mount =
-        mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| line.split(' ').nth(4));
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let place = groups.lines().find_map(|line| line.strip_prefix("0::/"));
-    let folder = mount.zip(place).map(|(mount, place)| PathBuf::from(mount).join(place));
-    let usable =
-        folder.filter(|folder| fs::File::options().append(true).open(folder.join("cgroup.procs")).is_ok());
-    if usable.is_none() {
-        println!("skipped: no control group can be divided here");
-    }
-    usable
-}
-
 /// The cells this process, or the one with this number, has made.
-fn cells_of(own: &std::path::Path, maker: u32) -> Vec<String> {
+fn cells_of(own: &Path, maker: u32) -> Vec<String> {
     let names =
         fs::read_dir(own).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with(&format!("hermes-{maker}-"))).collect()
@@ -63,7 +47,7 @@ impl Place {
         }
     }
 
-    async fn family_is_gone(&self, own: &std::path::Path, maker: u32) {
+    async fn family_is_gone(&self, own: &Path, maker: u32) {
         for name in MEMBERS {
             until(|| !lives(&self.pid(name))).await;
         }
@@ -80,7 +64,7 @@ enum Age {
 
 #[tokio::test]
 async fn an_interrupt_and_a_time_out_end_those_who_left() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     for age in [Age::Young, Age::Grown] {
         let place = Place::new();
         let cancel = Cancel::new();
@@ -104,7 +88,7 @@ async fn an_interrupt_and_a_time_out_end_those_who_left() {
 
 #[tokio::test]
 async fn a_dropped_call_ends_those_who_left() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     for age in [Age::Young, Age::Grown] {
         let place = Place::new();
         {
@@ -127,7 +111,7 @@ async fn a_dropped_call_ends_those_who_left() {
 
 #[tokio::test]
 async fn killing_a_background_process_ends_those_who_left() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     for screen in [Screen::None, Screen::Terminal] {
         let place = Place::new();
         let process =
@@ -140,8 +124,37 @@ async fn killing_a_background_process_ends_those_who_left() {
 }
 
 #[tokio::test]
+async fn what_was_put_into_a_group_of_another_kind_is_left_to_who_did_it() {
+    let Some(own) = divisible_group() else { return };
+    let other = own.join(format!("other-{}", std::process::id()));
+    fs::create_dir(&other).unwrap();
+    for age in [Age::Young, Age::Grown] {
+        let place = Place::new();
+        let cancel = Cancel::new();
+        let moved = format!(
+            "(setsid sh -c 'echo $$ > {}/cgroup.procs; echo $$ > m.new; mv m.new moved; exec sleep 600' &) ; \
+             while ! [ -e moved ]; do sleep 0.01; done; {FAMILY} sleep 600",
+            other.display()
+        );
+        tokio::join!(place.run_with(&moved, None, LONG, &cancel), async {
+            place.has_a_family().await;
+            if age == Age::Grown {
+                place.has_a_cell().await;
+            }
+            cancel.cancel();
+        });
+        place.family_is_gone(&own, std::process::id()).await;
+        let pid = place.pid("moved");
+        let is_there = fs::read_to_string(other.join("cgroup.procs")).unwrap().contains(&pid);
+        place.check(&format!("kill -9 {pid}"), "").await;
+        assert!(is_there, "it lives, and where it was put");
+    }
+    until(|| fs::remove_dir(&other).is_ok()).await;
+}
+
+#[tokio::test]
 async fn a_daemon_of_a_command_that_ended_well_lives() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     let place = Place::new();
     let cancel = Cancel::new();
     let command = format!("{FAMILY} while ! [ -e go ]; do sleep 0.01; done; echo done");
@@ -160,7 +173,7 @@ async fn a_daemon_of_a_command_that_ended_well_lives() {
 
 #[tokio::test]
 async fn short_commands_cost_no_cell() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     let place = Place::new();
     let clock = SystemClock::new();
     place.check("true", "").await;
@@ -216,7 +229,7 @@ async fn start_and_kill(place: &Place, test: &str) -> u32 {
 
 #[tokio::test]
 async fn those_who_left_die_with_us() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     let place = Place::new();
     let maker = start_and_kill(&place, "a_family_that_never_ends").await;
     place.family_is_gone(&own, maker).await;
@@ -224,7 +237,7 @@ async fn those_who_left_die_with_us() {
 
 #[tokio::test]
 async fn a_survivor_ends_with_all_it_started() {
-    let Some(own) = own_group() else { return };
+    let Some(own) = divisible_group() else { return };
     let place = Place::new();
     let maker = start_and_kill(&place, "a_background_family_that_never_ends").await;
     let leader = place.pid("leader");
@@ -232,7 +245,8 @@ async fn a_survivor_ends_with_all_it_started() {
     for name in MEMBERS {
         assert!(lives(&place.pid(name)), "{name} goes on");
     }
+    until(|| cells_of(&own, maker).is_empty()).await;
     survivor.kill(&SystemClock::new()).await;
     until(|| !lives(&leader)).await;
-    place.family_is_gone(&own, maker).await;
+    place.family_is_gone(&own, std::process::id()).await;
 }

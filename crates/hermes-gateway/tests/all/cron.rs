@@ -456,3 +456,15 @@ async fn a_job_spends_no_more_than_it_may() {
     assert_eq!(bench.states().await, [JobRunState::Failed, JobRunState::Failed]);
     assert!(bench.jobs().get(&job.id).unwrap().last_error.unwrap().contains("per_job_usd"));
 }
+
+#[tokio::test]
+async fn a_run_is_no_conversation_of_a_person() {
+    let bench = bench(TestModel::new(|_, _| Step::Say("quiet as a mouse".into()))).await;
+    bench.create(new("every 10m"));
+    assert_eq!(bench.tick_after(600).await, 1);
+    bench.channel.until_said("ann", "quiet as a mouse").await;
+    assert_eq!(*bench.events.0.lock().unwrap(), Vec::<String>::new(), "hooks hear nothing of it");
+    assert_eq!(bench.channel.typing(), 0, "nobody sees it type");
+    let cron = SessionFilter { source: Some("cron".into()) };
+    assert_eq!(bench.store.list_sessions(cron, 10).await.unwrap().len(), 1, "but it can be found");
+}

@@ -5,7 +5,7 @@ use hermes_schedule::{Jobs, Listed, Zone};
 use hermes_store::{Binding, Store};
 use hermes_testkit::TestClock;
 use hermes_tools::CronJob;
-use hermes_types::{Clock, Timestamp};
+use hermes_types::{Clock, Timestamp, Tool as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -168,4 +168,22 @@ fn a_job_of_a_chat_knows_where_it_comes_from() {
         (origin.platform.as_str(), origin.chat_id.as_str(), origin.user_id.as_deref()),
         ("telegram", "42", Some("7"))
     );
+}
+
+#[test]
+fn older_names_are_understood_and_not_offered() {
+    let bench = bench();
+    let modern = |name: &str, arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        bench.tool.modern(name, &arguments).map(Value::Object)
+    };
+    let create = modern("schedule_cronjob", json!({"prompt": "read", "schedule": "every 1h"})).unwrap();
+    assert_eq!(create["action"], "create");
+    assert_eq!(bench.call(create)["success"], true);
+    let list = bench.call(modern("list_cronjobs", json!({})).unwrap());
+    let id = list["jobs"][0]["job_id"].clone();
+    let removed = bench.call(modern("remove_cronjob", json!({"job_id": id})).unwrap());
+    assert_eq!(removed["success"], true);
+    assert!(modern("cronjobs", json!({})).is_none());
+    assert_eq!(bench.tool.spec().name, "cronjob");
 }

@@ -337,13 +337,15 @@ fn survive(seed: u64, kills: usize) {
     let place = Place::with(marking(kills * 12 + 100));
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let outcomes = Mutex::new(Outcomes::default());
+    let broken = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _release = ReleaseClients(&broken);
         for client in 0..CLIENTS {
-            let (place, next, over, outcomes) = (&place, &next, &over, &outcomes);
+            let (place, next, over, outcomes, broken) = (&place, &next, &over, &outcomes, &broken);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    insist(place, number, client, outcomes);
+                    insist(place, number, client, outcomes, broken);
                 }
             });
         }
@@ -369,9 +371,18 @@ fn survive(seed: u64, kills: usize) {
     check(seed, kills, &place, &outcomes.into_inner().unwrap());
 }
 
-fn insist(place: &Place, number: usize, client: usize, outcomes: &Mutex<Outcomes>) {
+/// A test that has failed lets its clients go, or it would never end.
+struct ReleaseClients<'a>(&'a AtomicBool);
+
+impl Drop for ReleaseClients<'_> {
+    fn drop(&mut self) {
+        self.0.store(std::thread::panicking(), Ordering::Relaxed);
+    }
+}
+
+fn insist(place: &Place, number: usize, client: usize, outcomes: &Mutex<Outcomes>, broken: &AtomicBool) {
     let request = request(number, client);
-    loop {
+    while !broken.load(Ordering::Relaxed) {
         match attempt(place, &request) {
             Attempt::Answer(text) => {
                 outcomes.lock().unwrap().answered.insert(number, text);

@@ -64,6 +64,8 @@ struct Talk {
     /// How much had been said there before the newest message.
     before: usize,
     reports: usize,
+    /// The newest message that was reported.
+    reported: usize,
 }
 
 struct World {
@@ -151,7 +153,7 @@ impl World {
             self.slack.person(&format!("U{number}"), "Somebody");
             self.slack.direct(&format!("D{number}"));
         }
-        Talk { at, number, ids, said: 0, since: 0, next: 0, before: 0, reports: 0 }
+        Talk { at, number, ids, said: 0, since: 0, next: 0, before: 0, reports: 0, reported: 0 }
     }
 
     fn is_away(&self, at: Where) -> bool {
@@ -411,7 +413,10 @@ fn is_settled(world: &World, talk: &mut Talk) -> bool {
     }
     let reported =
         heard.iter().skip(talk.before).any(|text| REPORTS.iter().any(|report| text.contains(report)));
-    talk.reports += usize::from(reported);
+    if reported && talk.reported != talk.said {
+        talk.reported = talk.said;
+        talk.reports += 1;
+    }
     reported
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_testkit::{ModelServer, Script, TempHome, divisible_group};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -192,6 +192,8 @@ replies:
           import os, subprocess
           p = subprocess.Popen(["sleep", "1000"])
           open("grandchild.pid", "w").write("%d\n" % p.pid)
+          leaves = "(setsid sh -c 'echo $$ > new; mv new orphan.pid; exec sleep 1000' &)"
+          subprocess.run(["sh", "-c", leaves])
           open("script.pid", "w").write("%d\n" % os.getpid())
           p.wait()
   - {{tool: {{name: process, arguments: {{action: list}}}}}}
@@ -204,15 +206,28 @@ replies:
     let place = Place::new(&script, &json!({}));
     let mut child = place.say("begin");
     until("everything runs", || {
-        ["a", "b", "c", "grandchild", "script"]
+        ["a", "b", "c", "grandchild", "orphan", "script"]
             .iter()
             .all(|name| pid_in(&place.file(&format!("{name}.pid"))).is_some())
     });
     let pid = |name: &str| pid_in(&place.file(&format!("{name}.pid"))).unwrap();
+    // What lasts is kept together where the system can do that, also what left its group and lost its parent.
+    let cells = divisible_group();
+    if cells.is_some() {
+        until("it is kept together", || {
+            let group = fs::read_to_string(format!("/proc/{}/cgroup", pid("orphan"))).unwrap_or_default();
+            group.contains(&format!("hermes-{}-", child.id()))
+        });
+    }
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
     for name in ["script", "grandchild"] {
         until(name, || !lives(&pid(name)));
+    }
+    if cells.is_some() {
+        until("orphan", || !lives(&pid("orphan")));
+    } else if let Some(orphan) = Pid::from_raw(pid("orphan").parse().unwrap()) {
+        let _ = kill_process(orphan, Signal::KILL);
     }
     // One of the three ends by itself meanwhile.
     kill_process(Pid::from_raw(pid("b").parse().unwrap()).unwrap(), Signal::KILL).unwrap();

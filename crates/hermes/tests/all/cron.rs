@@ -218,16 +218,16 @@ fn a_tick_runs_what_is_due_and_its_history_is_kept() {
 
 /// Runs what a script of this name says, alone and at once, and gives its newest document.
 fn run_script(name: &str, text: &str) -> String {
-    let home = TempHome::builder().file(&format!("scripts/{name}"), text).env_file("OPENAI_API_KEY=sk-secret\n").build();
+    let home = TempHome::builder()
+        .file(&format!("scripts/{name}"), text)
+        .env_file("OPENAI_API_KEY=sk-secret\n")
+        .build();
     let home = home.unwrap();
-    let made = hermes(&home, &["cron", "create", "every 1h", "--script", name, "--no-agent", "--name", "Disk"]);
+    let made =
+        hermes(&home, &["cron", "create", "every 1h", "--script", name, "--no-agent", "--name", "Disk"]);
     let id = created(&made);
     hermes(&home, &["cron", "run", &id]);
-    assert_snapshot!(hermes(&home, &["cron", "tick"]), @r"
-    exit 0
-    --- stdout
-    1 job(s) run.
-    ");
+    assert_eq!(hermes(&home, &["cron", "tick"]), "exit 0\n--- stdout\n1 job(s) run.\n");
     let folder = home.join(format!("cron/output/{id}"));
     let document = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     std::fs::read_to_string(document).unwrap()

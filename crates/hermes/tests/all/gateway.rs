@@ -64,12 +64,13 @@ impl Place {
 
     /// Starts a gateway and waits until it is healthy.
     pub(crate) fn start(&self) -> Running<'_> {
+        let complaints = std::fs::File::create(self.home.join("complaints.txt")).unwrap();
         let child =
-            self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(complaints).spawn().unwrap();
         let mut running = Running { child, place: self };
         until("the gateway is healthy", || {
             let ended = running.child.try_wait().unwrap();
-            assert!(ended.is_none(), "{ended:?}\n{}", self.home.read("logs/gateway.log"));
+            assert!(ended.is_none(), "{ended:?}: {}", self.home.read("complaints.txt"));
             self.request("GET", "/health", "").is_some_and(|(status, _)| status == 200)
         });
         running
@@ -202,6 +203,21 @@ fn another_gateway_can_take_the_place_of_one() {
 }
 
 #[test]
+fn a_lock_that_a_dead_gateway_left_to_a_child_is_waited_for() {
+    let place = Place::new(SCRIPT);
+    let lock = std::fs::File::create(place.home.join("gateway.lock")).unwrap();
+    lock.lock().unwrap();
+    let complaints = std::fs::File::create(place.home.join("complaints.txt")).unwrap();
+    let child = place.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(complaints).spawn().unwrap();
+    let second = Running { child, place: &place };
+    until("it waits for the lock", || place.home.read("complaints.txt").contains("waiting"));
+    drop(lock);
+    until("it is healthy", || place.request("GET", "/health", "").is_some());
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait(), 0);
+}
+
+#[test]
 fn restarting_without_a_service_runs_another_in_the_foreground() {
     let place = Place::new(SCRIPT);
     let first = place.start();
@@ -288,7 +304,7 @@ fn hooks_are_told_and_a_broken_one_disturbs_nobody() {
     );
     let running = place.start();
     let seen = place.home.join("hooks/witness/seen");
-    until("the hook was told", || seen.exists());
+    until("the hook was told", || std::fs::read_to_string(&seen).is_ok_and(|text| !text.is_empty()));
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "gateway:startup 1 ['platforms']");
     assert_eq!(place.say("say hello").0, 200);
     running.signal(Signal::TERM);

@@ -32,6 +32,8 @@ use crate::wiring::hooks::Hooks;
 use crate::wiring::staff::{Staff, context as context_of};
 use crate::wiring::{Order, Wired, assemble};
 
+/// A gateway that was killed while it started a command leaves its lock to that command for a moment.
+const LEFT_WITHIN: Duration = Duration::from_secs(5);
 /// How long another gateway gets to end when it is replaced.
 const REPLACE_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -78,7 +80,7 @@ fn start_log(context: &Context, config: &Config, verbose: bool) {
 /// The home, or a word about who has it.
 fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Claim>> {
     let argv: Vec<String> = std::env::args().collect();
-    let mut told = false;
+    let (mut told, mut waiting) = (false, false);
     let clock = SystemClock::new();
     let began = clock.monotonic();
     loop {
@@ -86,6 +88,13 @@ fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Cla
             Ok(claim) => return Ok(Some(claim)),
             Err(taken) => taken,
         };
+        if taken.pid.is_none() && clock.monotonic().saturating_sub(began) < LEFT_WITHIN {
+            if !std::mem::replace(&mut waiting, true) {
+                output.notice("A gateway of this home has just ended; waiting until all of it is gone.");
+            }
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        }
         let who = taken.pid.map_or_else(|| "another process".to_owned(), |pid| format!("PID {pid}"));
         if !replace {
             output.error(&format!(
