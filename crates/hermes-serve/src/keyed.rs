@@ -198,17 +198,14 @@ struct Kept {
 /// Keeps an answer. A failure is none: the next request runs, unless the turn can still be gone on with.
 async fn keep(app: &App, turn: &TurnId, ran: Result<Ran, ApiError>) -> Result<Ran, ApiError> {
     let store = &app.gateway.store;
-    match &ran {
-        Ok(ran) => {
-            let kept = Kept { said: ran.said.clone(), first: ran.first, end: ran.messages.len() };
-            let text = serde_json::to_string(&kept).map_err(|error| ApiError::internal(error.to_string()))?;
-            store.answer_request(turn, text, app.gateway.clock.now()).await?;
-        }
-        Err(_) => {
-            let state = store.turn(turn).await?.map(|turn| turn.state);
-            if !matches!(state, Some(TurnState::Running | TurnState::Parked)) {
-                store.forget_request(turn).await?;
-            }
+    if let Ok(ran) = &ran {
+        let kept = Kept { said: ran.said.clone(), first: ran.first, end: ran.messages.len() };
+        let text = serde_json::to_string(&kept).map_err(|error| ApiError::internal(error.to_string()))?;
+        store.answer_request(turn, text, app.gateway.clock.now()).await?;
+    } else {
+        let state = store.turn(turn).await?.map(|turn| turn.state);
+        if !matches!(state, Some(TurnState::Running | TurnState::Parked)) {
+            store.forget_request(turn).await?;
         }
     }
     ran
