@@ -56,7 +56,7 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         Command::Insights { days, source } => command::insights::run(days, source, context, output),
         Command::Status { all, deep } => {
             let keys = if all { command::status::Keys::All } else { command::status::Keys::Set };
-            command::status::run(keys, deep, context, output)
+            Ok(command::status::run(keys, deep, context, output))
         }
         Command::PromptSize { platform, json } => {
             command::prompt_size::run(&cli.chat, &platform, json, context, output)

@@ -207,6 +207,6 @@ mod tests {
         assert_eq!(plain(".."), "");
         assert_eq!(plain("größe 1.pdf"), "größe 1.pdf");
         assert_eq!(plain(&"a".repeat(300)).len(), 100);
-        assert!(plain(&format!("{}.pdf", "a".repeat(300))).ends_with(".pdf"));
+        assert!(plain(&format!("{}.pdf", "a".repeat(300))).ends_with("aaa.pdf"));
     }
 }
