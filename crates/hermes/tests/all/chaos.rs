@@ -369,14 +369,13 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
             begun &= talk.said > 1;
             if talk.said > 0 && !is_settled(&world, talk) {
                 open += 1;
-                if now - talk.since > PATIENCE {
-                    panic!(
-                        "seed {seed}: {} is lost; {:?}\n{}",
-                        token(talk.number, talk.said),
-                        world.heard(talk),
-                        world.story()
-                    );
-                }
+                assert!(
+                    now - talk.since < PATIENCE,
+                    "seed {seed}: {} is lost; {:?}\n{}",
+                    token(talk.number, talk.said),
+                    world.heard(talk),
+                    world.story()
+                );
             } else if talk.said < messages {
                 open += 1;
                 if talk.next == 0 {

@@ -219,7 +219,7 @@ fn a_tick_runs_what_is_due_and_its_history_is_kept() {
 /// Runs what a script of this name says, alone and at once, and gives its newest document.
 fn run_script(name: &str, text: &str) -> String {
     let home = TempHome::builder()
-        .file(&format!("scripts/{name}"), text)
+        .file(format!("scripts/{name}"), text)
         .env_file("OPENAI_API_KEY=sk-secret\n")
         .build();
     let home = home.unwrap();

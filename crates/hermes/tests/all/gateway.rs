@@ -35,11 +35,16 @@ impl Place {
     }
 
     pub(crate) fn with(script: Script) -> Self {
+        Self::configured(script, json!({}))
+    }
+
+    /// With these keys in the configuration.
+    pub(crate) fn configured(script: Script, more: Value) -> Self {
         let server = ModelServer::start_blocking(script).unwrap();
         let port = free_port();
-        let config = json!({
-            "model": {"provider": "custom", "base_url": server.base_url(), "default": "peer-model"},
-        });
+        let mut config = more;
+        config["model"] =
+            json!({"provider": "custom", "base_url": server.base_url(), "default": "peer-model"});
         let env = format!(
             "API_SERVER_ENABLED=1\nAPI_SERVER_HOST=127.0.0.1\nAPI_SERVER_PORT={port}\nAPI_SERVER_KEY={KEY}\n"
         );

@@ -156,8 +156,7 @@ impl Stage for OnDiscord {
 
     fn presses(&self, label: &str) {
         let messages = self.discord.said(self.chat);
-        let message =
-            messages.iter().rfind(|message| message.buttons().iter().any(|button| *button == label));
+        let message = messages.iter().rfind(|message| message.buttons().contains(&label));
         self.discord.presses(self.ann, message.unwrap(), label);
     }
 
