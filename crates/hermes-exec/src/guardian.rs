@@ -2,12 +2,16 @@
 //!
 //! A child that is bound to us dies with us by the kernel's doing, but what that child started does not. The guardian
 //! knows the groups that run; when our end of its pipe closes, however we ended, it kills those that are left with all that
-//! sits in their cells. It is started with the first command.
+//! sits in their cells, and removes what files of ours are left. It is started with the first command.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+use hermes_types::random_hex;
 
 use crate::cell;
 
@@ -15,19 +19,38 @@ const SCRIPT: &str = include_str!("guardian.sh");
 
 static PIPE: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
 
+/// What sets our files apart from those of others like us.
+static MARK: LazyLock<String> = LazyLock::new(|| random_hex(12));
+
+/// What it was told of files, each once.
+static FLEETING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 /// A group that must not outlive us runs from now on.
 pub(crate) fn watch(group: u32) {
-    tell('+', group);
+    tell(&format!("+ {group}"));
 }
 
 /// It has ended, or may go on by itself.
 pub(crate) fn forget(group: u32) {
-    tell('-', group);
+    tell(&format!("- {group}"));
 }
 
-fn tell(sign: char, group: u32) {
+/// A path nobody else uses. If we do not remove what is made there, the guardian does after us.
+pub fn fleeting(folder: &Path, name: &str) -> PathBuf {
+    let beginning = folder.join(format!("{name}{}", *MARK));
+    let new = FLEETING.lock().unwrap_or_else(PoisonError::into_inner).insert(beginning.clone());
+    match beginning.to_str() {
+        Some(text) if new && !text.contains('\n') => tell(&format!("* {text}")),
+        _ => {}
+    }
+    let mut path = beginning.into_os_string();
+    path.push(format!("-{}", random_hex(12)));
+    path.into()
+}
+
+fn tell(line: &str) {
     let mut pipe = PIPE.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = pipe.as_mut().map(|pipe| pipe.write_all(format!("{sign} {group}\n").as_bytes()));
+    let told = pipe.as_mut().map(|pipe| pipe.write_all(format!("{line}\n").as_bytes()));
     if let Some(Err(error)) = told {
         tracing::warn!(%error, "the guardian of child processes is gone");
         *pipe = None;

@@ -46,6 +46,7 @@ pub use credential::{Credential, Credentials};
 pub use daytona::{Daytona, DaytonaAccount, DaytonaOptions};
 pub use docker::{Docker, DockerEngine, DockerOptions, Keep, Limits, Network, Root};
 pub use elsewhere::{Backend, Elsewhere, Reachable};
+pub use guardian::fleeting;
 pub use hermes_guard::strip_ansi;
 pub use local::{Local, LocalHost, LocalOptions};
 pub use memory::release_memory;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use hermes_types::random_hex;
 
+use crate::guardian::fleeting;
 use crate::shell::quote;
 
 /// Longer commands go through a file: one argument of a program may not be longer than 128 KiB.
@@ -18,22 +19,28 @@ const LONGEST_ARGUMENT: usize = 100_000;
 /// Files that are removed with their owner.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    id: String,
-    folder: PathBuf,
+    /// What their paths begin with.
+    base: PathBuf,
 }
 
 impl Snapshot {
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { id: random_hex(12), folder: folder.to_owned() }
+        Self { base: fleeting(folder, "hermes-snap-") }
+    }
+
+    fn file(&self, ending: &str) -> PathBuf {
+        let mut path = self.base.clone().into_os_string();
+        path.push(format!(".{ending}"));
+        path.into()
     }
 
     /// Functions, aliases and options.
     fn definitions(&self) -> PathBuf {
-        self.folder.join(format!("hermes-snap-{}.sh", self.id))
+        self.file("sh")
     }
 
     fn exports(&self) -> PathBuf {
-        self.folder.join(format!("hermes-snap-{}.env", self.id))
+        self.file("env")
     }
 
     /// What a login shell runs to fill both files.
@@ -56,7 +63,7 @@ impl Snapshot {
 
     /// A copy that a task may change.
     pub(crate) fn fork(&self) -> io::Result<Self> {
-        let copy = Self::new(&self.folder);
+        let copy = Self::new(self.base.parent().unwrap_or(Path::new("/")));
         for (from, to) in [(self.definitions(), copy.definitions()), (self.exports(), copy.exports())] {
             fs::copy(from, to)?;
         }
@@ -66,7 +73,7 @@ impl Snapshot {
     /// The script of one call, and what it leaves.
     pub(crate) fn call(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
         let id = random_hex(12);
-        let new_exports = self.folder.join(format!("hermes-snap-{}.{id}", self.id));
+        let new_exports = self.file(&id);
         let (text, file) = self.eval(command, &id)?;
         let mark = format!("__HERMES_CWD_{id}__");
         let script = format!(
@@ -85,7 +92,7 @@ impl Snapshot {
         let id = random_hex(12);
         let (text, file) = self.eval(command, &id)?;
         let script = format!("{}\nbuiltin cd -- {} || exit 126\n{text}", self.read_in(), word(directory));
-        let nowhere = self.folder.join(format!("hermes-snap-{}.{id}", self.id));
+        let nowhere = self.file(&id);
         Ok(CallScript { script, mark: String::new(), new_exports: nowhere, exports: self.exports(), file })
     }
 
@@ -98,7 +105,7 @@ impl Snapshot {
         if command.len() <= LONGEST_ARGUMENT {
             return Ok((format!("eval {}", quote(command)), None));
         }
-        let file = self.folder.join(format!("hermes-cmd-{id}.sh"));
+        let file = self.file(&format!("{id}.cmd"));
         write_private(&file, command.as_bytes())?;
         Ok((format!("eval \"$(<{})\"", word(&file)), Some(file)))
     }

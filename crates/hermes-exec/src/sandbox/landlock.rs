@@ -10,12 +10,10 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr,
 };
 
-use super::refusal::Limits;
-use super::tree::parts;
+use super::openings::Openings;
 
 /// Rights up to this version are dealt with; what a kernel does not know is left out.
 const VERSION: ABI = ABI::V3;
-const MOST_RULES: usize = 4096;
 
 /// Devices programs write to as a matter of course.
 const DEVICES: &[&str] = &[
@@ -60,7 +58,7 @@ fn version() -> i64 {
 }
 
 /// The rules of a fence, as a descriptor a child can enter.
-pub(super) fn rules(limits: &Limits) -> Result<OwnedFd, String> {
+pub(super) fn rules(openings: &Openings) -> Result<OwnedFd, String> {
     let failed = |error: landlock::RulesetError| error.to_string();
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -69,15 +67,11 @@ pub(super) fn rules(limits: &Limits) -> Result<OwnedFd, String> {
         .map_err(failed)?;
     // Names of files are no secret, and a program that may not be read can still be run by its owner.
     let mut rules = add(rules, Path::new("/"), AccessFs::ReadDir | AccessFs::Execute)?;
-    for part in parts(Path::new("/"), &limits.unreadable, MOST_RULES) {
-        rules = add(rules, &part, AccessFs::ReadFile.into())?;
+    for part in &openings.readable {
+        rules = add(rules, part, AccessFs::ReadFile.into())?;
     }
-    for root in &limits.writable {
-        // Where mounts keep things from being changed, the folder around them can be written to as a whole.
-        let kept_out = if limits.mounted.contains(root) { &[][..] } else { &limits.unchangeable };
-        for part in parts(root, kept_out, MOST_RULES) {
-            rules = add(rules, &part, AccessFs::from_all(VERSION))?;
-        }
+    for part in &openings.writable {
+        rules = add(rules, part, AccessFs::from_all(VERSION))?;
     }
     for device in DEVICES.iter().map(PathBuf::from).filter(|device| device.exists()) {
         rules = add(rules, &device, AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::from_file(VERSION))?;

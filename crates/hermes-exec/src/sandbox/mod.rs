@@ -5,7 +5,7 @@
 //! which system calls (`calls`), and a view of the folders of its own keeps hooks from being written (`mounts`), where the
 //! system lets us. What in a repository makes git run programs is put back after the command where it changed
 //! (`repository`). Landlock can only allow, so where something within a folder is kept out, its neighbours are let in one
-//! by one (`tree`). What was refused is read from the command's complaint (`refusal`).
+//! by one, or hidden by mounts where there are many (`openings`). What was refused is read from the command's complaint (`refusal`).
 
 mod cache;
 #[cfg(target_os = "linux")]
@@ -16,6 +16,7 @@ mod handle;
 mod landlock;
 #[cfg(target_os = "linux")]
 mod mounts;
+mod openings;
 #[cfg(target_os = "linux")]
 mod powers;
 mod refusal;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 use hermes_types::Finished;
 
+use openings::Openings;
 use refusal::Limits;
 pub use refusal::Refusal;
 use repository::Repository;
@@ -160,14 +162,10 @@ impl Sandbox {
             (SandboxMode::On, false) => return Err(REFUSED.to_owned()),
             (_, true) => {}
         }
-        match Fence::build(self, directory) {
-            Ok(fence) => Ok(Some(fence)),
-            Err(reason) if self.mode == SandboxMode::Auto => {
-                tracing::warn!(%reason, "no sandbox could be made; the command runs without one");
-                Ok(None)
-            }
-            Err(reason) => Err(reason),
-        }
+        // Without it, what fills a folder or a disk would be the way out.
+        Fence::build(self, directory)
+            .map(Some)
+            .map_err(|reason| format!("no sandbox could be made: {reason}"))
     }
 }
 
@@ -187,7 +185,7 @@ pub(crate) struct Fence {
     directory: PathBuf,
     limits: Limits,
     repositories: Vec<Repository>,
-    /// In the user's home: what was not there before.
+    /// Where the user's home is open: what was not there before.
     startup: Option<Startup>,
 }
 
@@ -196,30 +194,33 @@ impl Fence {
         let places = &sandbox.places;
         let project = tree::project_of(directory, places);
         let guarded = tree::repositories_in(&project, &places.writable);
-        let in_home = project == places.user_home;
         let limits = Limits {
-            mounted: if in_home && can_mount() { vec![project.clone()] } else { Vec::new() },
             writable: tree::writable_roots(&project, places),
             unreadable: secret::unreadable(places),
             unchangeable: secret::unchangeable(places),
             hooks: guarded.iter().map(|(_, git)| git.join("hooks")).collect(),
             reach: sandbox.reach,
         };
+        let whole = (project == places.user_home).then_some(project.as_path());
+        let openings = Openings::of(&limits, whole, can_mount())?;
+        // Where the home is open as a whole, start-up files that were not there could be made.
+        let open_home = openings.writable.iter().any(|part| places.user_home.starts_with(part));
         #[cfg(target_os = "linux")]
         let mounts = {
-            let mounts =
-                mounts::Mounts::around(&guarded.iter().map(|(_, git)| git.clone()).collect::<Vec<_>>());
-            if limits.mounted.is_empty() {
+            let git: Vec<PathBuf> = guarded.iter().map(|(_, git)| git.clone()).collect();
+            let keep = |mounts: mounts::Mounts| {
+                mounts.keeping(&limits.unreadable, &limits.unchangeable, &places.hermes_home)
+            };
+            let mounts = mounts::Mounts::around(&git);
+            if openings.covered.is_empty() {
                 mounts
             } else {
-                let closed =
-                    mounts::Closed::within(&places.hermes_home).map_err(|error| error.to_string())?;
-                mounts.map(|mounts| mounts.keeping(&limits.unreadable, &limits.unchangeable, &closed))
+                mounts.map(keep).transpose().map_err(|error| error.to_string())?
             }
         };
         Ok(Self {
             #[cfg(target_os = "linux")]
-            rules: landlock::rules(&limits)?,
+            rules: landlock::rules(&openings)?,
             #[cfg(target_os = "linux")]
             mounts,
             #[cfg(target_os = "linux")]
@@ -228,7 +229,7 @@ impl Fence {
             directory: directory.to_owned(),
             limits,
             repositories: guarded.iter().filter_map(|(project, _)| Repository::record(project)).collect(),
-            startup: in_home.then(|| Startup::record(&places.user_home)),
+            startup: open_home.then(|| Startup::record(&places.user_home)),
         })
     }
 

@@ -22,8 +22,10 @@ pub(super) struct Mounts {
     fixed: Vec<CString>,
     read_only: Vec<CString>,
     hidden: Vec<CString>,
-    /// What takes the place of secrets, and theirs.
-    closed: Vec<(CString, CString)>,
+    /// Files and folders with secrets, and what takes the place of the folders.
+    closed_files: Vec<CString>,
+    closed_folders: Vec<CString>,
+    emptiness: CString,
     user: Option<UserMaps>,
 }
 
@@ -58,26 +60,28 @@ impl Mounts {
             fixed: repositories.iter().filter(|git| is_real_folder(git)).filter_map(text).collect(),
             read_only: hooks.iter().filter_map(text).collect(),
             hidden: hidden.filter_map(|path| text(&path)).collect(),
-            closed: Vec::new(),
+            closed_files: Vec::new(),
+            closed_folders: Vec::new(),
+            emptiness: CString::default(),
             user: UserMaps::needed(),
         })
     }
 
-    /// Also keeps these from being read, and those from being changed. `closed` is where the stand-ins for secrets lie.
-    #[must_use]
+    /// Also keeps these from being read, and those from being changed. An empty folder in `home` stands in for folders
+    /// with secrets.
     pub(super) fn keeping(
         mut self,
         unreadable: &[PathBuf],
         unchangeable: &[PathBuf],
-        closed: &Closed,
-    ) -> Self {
-        for path in unreadable {
-            let stand_in = if is_real_folder(path) { &closed.folder } else { &closed.file };
-            self.closed.extend(text(path).map(|path| (stand_in.clone(), path)));
-        }
+        home: &Path,
+    ) -> io::Result<Self> {
+        self.emptiness = empty_folder(home)?;
+        let (folders, files): (Vec<_>, Vec<_>) = unreadable.iter().partition(|path| is_real_folder(path));
+        self.closed_folders.extend(folders.into_iter().filter_map(text));
+        self.closed_files.extend(files.into_iter().filter_map(text));
         let changeable = unchangeable.iter().filter(|path| !unreadable.contains(path));
         self.read_only.extend(changeable.filter_map(text));
-        self
+        Ok(self)
     }
 
     /// Makes system calls only: it runs in a forked child.
@@ -87,15 +91,20 @@ impl Mounts {
             unless_gone(mount(path, path, libc::MS_BIND | libc::MS_REC))?;
         }
         for path in &self.read_only {
-            unless_gone(make_read_only(path))?;
+            unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY))?;
         }
         for path in &self.hidden {
             unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
         }
-        for (stand_in, path) in &self.closed {
-            unless_gone(mount(stand_in, path, libc::MS_BIND))?;
+        for path in &self.closed_folders {
+            unless_gone(mount(&self.emptiness, path, libc::MS_BIND))?;
             // Whose it is could otherwise open it.
-            unless_gone(make_read_only(path))?;
+            unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY))?;
+        }
+        for path in &self.closed_files {
+            unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
+            // A device where there must be none: not even root can open it.
+            unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))?;
         }
         Ok(())
     }
@@ -115,39 +124,19 @@ impl Mounts {
     }
 }
 
-/// What root, who may open anything, reads instead of a secret.
-const HIDDEN: &[u8] = b"[hidden by the sandbox; terminal.sandbox: off in config.yaml would show it]\n";
-
-/// A file and a folder nobody may open.
-#[derive(Debug)]
-pub(super) struct Closed {
-    file: CString,
-    folder: CString,
-}
-
-impl Closed {
-    /// In a folder of ours; made where they are missing.
-    pub(super) fn within(home: &Path) -> io::Result<Self> {
-        use std::io::Write as _;
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-        let shelf = home.join("sandboxes");
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf)?;
-        let (file, folder) = (shelf.join(".closed-file"), shelf.join(".closed-folder"));
-        match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o000).open(&file) {
-            Ok(mut made) => made.write_all(HIDDEN)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        match std::fs::DirBuilder::new().mode(0o000).create(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        for path in [&file, &folder] {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000))?;
-        }
-        let odd = || io::Error::new(io::ErrorKind::InvalidInput, "the Hermes home has a zero in its name");
-        Ok(Self { file: text(&file).ok_or_else(odd)?, folder: text(&folder).ok_or_else(odd)? })
+/// A folder of ours that nobody may open and nothing is in; made where it is missing.
+fn empty_folder(home: &Path) -> io::Result<CString> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    let shelf = home.join("sandboxes");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf)?;
+    let folder = shelf.join(".closed-folder");
+    match std::fs::DirBuilder::new().mode(0o000).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o000))?;
+    let odd = || io::Error::new(io::ErrorKind::InvalidInput, "the Hermes home has a zero in its name");
+    text(&folder).ok_or_else(odd)
 }
 
 impl UserMaps {
@@ -166,7 +155,9 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
         fixed: Vec::new(),
         read_only: vec![folder],
         hidden: Vec::new(),
-        closed: Vec::new(),
+        closed_files: Vec::new(),
+        closed_folders: Vec::new(),
+        emptiness: CString::default(),
         user: UserMaps::needed(),
     };
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
@@ -195,9 +186,8 @@ fn mount(from: &std::ffi::CStr, to: &std::ffi::CStr, flags: libc::c_ulong) -> io
     checked(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), ptr::null(), flags, ptr::null()) })
 }
 
-fn make_read_only(path: &std::ffi::CStr) -> io::Result<()> {
-    let wanted =
-        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+fn restrict(path: &std::ffi::CStr, how: u64) -> io::Result<()> {
+    let wanted = libc::mount_attr { attr_set: how, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: the text ends with a zero, the structure has the size that is given, and both outlive the call.
     #[expect(unsafe_code, reason = "rustix does not have mount_setattr")]
     let done = unsafe {

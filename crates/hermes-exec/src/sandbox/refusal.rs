@@ -27,8 +27,6 @@ pub(super) struct Limits {
     pub(super) unreadable: Vec<PathBuf>,
     pub(super) unchangeable: Vec<PathBuf>,
     pub(super) hooks: Vec<PathBuf>,
-    /// Writable folders in which mounts, not rules, keep out what is not to be changed.
-    pub(super) mounted: Vec<PathBuf>,
     pub(super) reach: Reach,
 }
 
@@ -53,6 +51,8 @@ const NO_NETWORK: &[&str] = &[
     "Couldn't connect to server",
     "urlopen error",
 ];
+/// What is hidden looks empty.
+const MISSING: &[&str] = &["No such file or directory", "ENOENT"];
 const OFF: &str = "`terminal.sandbox: off`";
 
 impl Limits {
@@ -67,11 +67,19 @@ impl Limits {
             return None;
         }
         let says = |line: &str, signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
-        let complaints =
-            finished.output.lines().filter(|line| says(line, DENIED) || says(line, NOT_PERMITTED));
+        let complaints = finished
+            .output
+            .lines()
+            .filter(|line| says(line, DENIED) || says(line, NOT_PERMITTED) || says(line, MISSING));
         let mut unnamed = None;
         for line in complaints {
             let named = paths_in(line, folders, &places.user_home);
+            if says(line, MISSING) {
+                if let Some(path) = named.iter().find(|path| self.hides(path)) {
+                    return Some(secret(path));
+                }
+                continue;
+            }
             if let Some(refusal) = named.iter().find_map(|path| self.forbids(path)) {
                 return Some(refusal);
             }
@@ -106,7 +114,7 @@ impl Limits {
             return Some(refusal(shown(), "other processes cannot be looked into", OFF));
         }
         if within(&self.unreadable) {
-            return Some(refusal(shown(), "it holds secrets", OFF));
+            return Some(secret(path));
         }
         if within(&self.unchangeable) {
             return Some(refusal(
@@ -130,6 +138,11 @@ impl Limits {
         None
     }
 
+    /// Whether it is there, and not for commands to see.
+    fn hides(&self, path: &Path) -> bool {
+        self.unreadable.iter().any(|secret| path.starts_with(secret)) && path.exists()
+    }
+
     fn unnamed(&self) -> Refusal {
         match self.reach {
             Reach::ThisMachine => refusal(None, "commands have no network", "`terminal.sandbox_network: on`"),
@@ -140,6 +153,10 @@ impl Limits {
             ),
         }
     }
+}
+
+fn secret(path: &Path) -> Refusal {
+    refusal(Some(path.to_owned()), "it holds secrets", OFF)
 }
 
 fn refusal(path: Option<PathBuf>, rule: &str, setting: &str) -> Refusal {
@@ -179,7 +196,8 @@ fn names_in(line: &str) -> Vec<&str> {
     if !quoted.is_empty() {
         return quoted;
     }
-    let Some((at, sign)) = DENIED.iter().chain(NOT_PERMITTED).find_map(|sign| Some((line.find(sign)?, sign)))
+    let Some((at, sign)) =
+        DENIED.iter().chain(NOT_PERMITTED).chain(MISSING).find_map(|sign| Some((line.find(sign)?, sign)))
     else {
         return Vec::new();
     };

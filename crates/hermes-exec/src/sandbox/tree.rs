@@ -58,9 +58,9 @@ pub(super) fn repositories_in(project: &Path, allowed: &[PathBuf]) -> Vec<(PathB
     found
 }
 
-/// The largest parts of a tree that hold nothing of what is kept out. Links are left out: what they lead to is let in,
-/// or not, where it really lies.
-pub(super) fn parts(root: &Path, kept_out: &[PathBuf], most: usize) -> Vec<PathBuf> {
+/// The largest parts of a tree that hold nothing of what is kept out; if there are more than `most`, the folder with too
+/// many. Links are left out: what they lead to is let in, or not, where it really lies.
+pub(super) fn parts(root: &Path, kept_out: &[PathBuf], most: usize) -> Result<Vec<PathBuf>, PathBuf> {
     let mut parts = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(next) = open.pop() {
@@ -69,20 +69,18 @@ pub(super) fn parts(root: &Path, kept_out: &[PathBuf], most: usize) -> Vec<PathB
         }
         if !kept_out.iter().any(|path| path.starts_with(&next)) {
             parts.push(next);
-            if parts.len() >= most {
-                tracing::warn!(root = %root.display(), "too many files to let into the sandbox one by one");
-                return parts;
-            }
             continue;
         }
         let entries = fs::read_dir(&next).into_iter().flatten().flatten();
-        open.extend(
-            entries
-                .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
-                .map(|entry| entry.path()),
-        );
+        let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+        let room = most.saturating_sub(parts.len() + open.len());
+        let before = open.len();
+        open.extend(real.take(room + 1).map(|entry| entry.path()));
+        if open.len() - before > room {
+            return Err(next);
+        }
     }
-    parts
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -97,11 +95,16 @@ mod tests {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("a/secret"), root.join("link")).unwrap();
-        let mut found = parts(&root, &[root.join("a/secret")], 100);
+        let secret = [root.join("a/secret")];
+        let mut found = parts(&root, &secret, 100).unwrap();
         found.sort();
         assert_eq!(found, [root.join("a/other"), root.join("b")]);
-        assert_eq!(parts(&root, &[], 100), std::slice::from_ref(&root));
-        assert!(parts(&root.join("a/secret"), &[root.join("a/secret")], 100).is_empty());
+        assert_eq!(parts(&root, &[], 100).unwrap(), std::slice::from_ref(&root));
+        assert!(parts(&secret[0], &secret, 100).unwrap().is_empty());
+        // Both folders on the way are open at once, with the secret itself: three.
+        assert!(parts(&root, &secret, 3).is_ok());
+        fs::create_dir(root.join("a/third")).unwrap();
+        assert_eq!(parts(&root, &secret, 3), Err(root.join("a")));
     }
 
     #[test]

@@ -64,11 +64,16 @@ async fn something_left_running_does_not_hold_the_call() {
 #[tokio::test]
 #[ignore = "it never ends; the test below runs it"]
 async fn a_call_that_never_ends() {
-    Place::new().run(&format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", here().display())).await;
-}
-
-fn here() -> std::path::PathBuf {
-    std::env::current_dir().unwrap().join("pid")
+    let place = Place::new();
+    let here = std::env::current_dir().unwrap();
+    let (pid, files) = (here.join("pid"), here.join("files"));
+    let command = format!(
+        "echo $$ > {pid}.new; echo {temp} > {files}; mv {pid}.new {pid}; exec sleep 600",
+        pid = pid.display(),
+        temp = place.path().join("tmp").display(),
+        files = files.display()
+    );
+    place.run(&command).await;
 }
 
 #[tokio::test]
@@ -86,9 +91,14 @@ async fn what_we_started_dies_with_us() {
     until(|| file.exists()).await;
     let pid = std::fs::read_to_string(&file).unwrap();
     assert!(lives(&pid));
+    let temporary = std::fs::read_to_string(place.path().join("files")).unwrap();
+    let files = || std::fs::read_dir(temporary.trim()).unwrap().count();
+    assert_ne!(files(), 0);
     helper.kill().unwrap();
     helper.wait().unwrap();
     until(|| !lives(&pid)).await;
+    until(|| files() == 0).await;
+    std::fs::remove_dir_all(std::path::Path::new(temporary.trim()).parent().unwrap()).unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use hermes_types::random_hex;
+use hermes_exec::fleeting;
 use tokio::net::UnixListener;
 
 /// The longest name of a socket that every system takes.
@@ -21,8 +21,7 @@ pub(super) struct Staging {
 
 impl Staging {
     pub(super) fn make(temp: &Path, module: &str, code: &str) -> io::Result<Self> {
-        let folder = temp.join(format!("hermes_sandbox_{}", random_hex(12)));
-        let staging = Self { socket: socket_path(temp), folder };
+        let staging = Self { socket: socket_path(temp), folder: fleeting(temp, "hermes_sandbox_") };
         DirBuilder::new().mode(0o700).create(&staging.folder)?;
         write(&staging.folder.join("hermes_tools.py"), module)?;
         write(&staging.script(), code)?;
@@ -57,10 +56,10 @@ impl Drop for Staging {
 }
 
 fn socket_path(temp: &Path) -> PathBuf {
-    let name = format!("hermes_rpc_{}.sock", random_hex(32));
-    let wanted = temp.join(&name);
+    let within = |folder: &Path| fleeting(folder, "hermes_rpc_").with_extension("sock");
+    let wanted = within(temp);
     let fits = wanted.as_os_str().len() <= LONGEST_SOCKET && !cfg!(target_os = "macos");
-    if fits { wanted } else { Path::new(EVERYWHERE).join(name) }
+    if fits { wanted } else { within(Path::new(EVERYWHERE)) }
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
