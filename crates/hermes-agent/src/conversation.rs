@@ -137,9 +137,15 @@ impl Agent {
 
     /// The same, with the tools' state of an earlier turn.
     pub async fn take_up_as(&self, session: &SessionId, task: TaskId) -> Result<TakenUp, Error> {
-        let row = self.store.session(session).await?.ok_or_else(|| Error::NotFound(session.clone()))?;
-        let stored = self.store.transcript(session).await?;
-        let cut_off = self.find_cut_off(session).await?;
+        // Asked together, so that they cost one way there and back.
+        let (row, stored, running) =
+            (self.store.session(session), self.store.transcript(session), self.store.running_turn(session));
+        let row = row.await?.ok_or_else(|| Error::NotFound(session.clone()))?;
+        let stored = stored.await?;
+        let cut_off = match running.await? {
+            Some(turn) => Some(self.cut_off(session, turn).await?),
+            None => None,
+        };
         if row.ended_at.is_some() {
             self.store.reopen_session(session).await?;
         }
@@ -212,9 +218,8 @@ impl Agent {
         })
     }
 
-    /// A turn of this session that says it runs although no living process holds it.
-    async fn find_cut_off(&self, session: &SessionId) -> Result<Option<CutOff>, Error> {
-        let Some(turn) = self.store.running_turn(session).await? else { return Ok(None) };
+    /// What a turn that says it runs came to, although no living process holds it.
+    async fn cut_off(&self, session: &SessionId, turn: Turn) -> Result<CutOff, Error> {
         let holder = self.store.lease_holder(session.as_str(), self.clock.now()).await?;
         if let Some(holder) = holder.filter(|holder| *holder != self.holder && hermes_task::may_live(holder))
         {
@@ -223,7 +228,7 @@ impl Agent {
         let state = self.store.note_cut_off(&turn.id, self.holder.clone(), self.clock.now()).await?;
         let records = self.store.tool_calls(&turn.id).await?;
         let unknown = records.into_iter().filter(|record| record.status.is_none()).map(|record| record.name);
-        Ok(Some(CutOff { parked: state == TurnState::Parked, unknown: unknown.collect(), turn }))
+        Ok(CutOff { parked: state == TurnState::Parked, unknown: unknown.collect(), turn })
     }
 
     /// Gives every call at the end of the transcript an answer, stored like any other.

@@ -39,9 +39,9 @@ impl Agent {
         }
     }
 
-    pub(crate) async fn give_lease_back(&self, conversation: &Conversation) {
-        if let Err(error) = self.store.release_lease(conversation.session.as_str(), &self.holder).await {
-            tracing::warn!(%error, "a lease was not given back; it runs out by itself");
-        }
+    /// Nobody waits for it: whatever is written next in this process comes after it, and one that is not given back runs
+    /// out by itself.
+    pub(crate) fn give_lease_back(&self, conversation: &Conversation) {
+        drop(self.store.release_lease(conversation.session.as_str(), &self.holder));
     }
 }

@@ -70,6 +70,15 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// A connection that only writes the log back. It holds next to nothing in memory.
+pub(crate) fn open_for_checkpoints(path: &Path) -> Result<Connection> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection
+        .execute_batch("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -64;")
+        .map_err(|error| Error::from_sqlite(path, &error))?;
+    Ok(connection)
+}
+
 /// A connection to a file in a place nobody can write to. Correct only while nobody else writes there either.
 pub(crate) fn open_immutable(path: &Path) -> Result<Connection> {
     let escaped: String = path.to_string_lossy().chars().fold(String::new(), |mut uri, c| {

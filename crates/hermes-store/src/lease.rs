@@ -7,8 +7,9 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
 use crate::column;
+use crate::error::Attempt;
 use crate::pending::Pending;
-use crate::writer::Durability;
+use crate::writer::{Durability, Scope};
 
 /// The answer to asking for a conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,29 +28,7 @@ impl Store {
         span: Duration,
     ) -> Pending<Lease> {
         let (conversation, holder) = (conversation.to_owned(), holder.clone());
-        self.write(Durability::Process, move |scope| {
-            let taken = scope
-                .connection
-                .prepare_cached(
-                    "INSERT INTO hx_leases (conversation, holder, taken_at, expires_at) VALUES (?1, ?2, ?3, ?4)
-                     ON CONFLICT (conversation) DO UPDATE SET
-                        holder = excluded.holder, expires_at = excluded.expires_at,
-                        taken_at = CASE WHEN holder = excluded.holder THEN taken_at ELSE excluded.taken_at END
-                     WHERE holder = excluded.holder OR expires_at <= excluded.taken_at",
-                )?
-                .execute(params![conversation, holder.as_str(), now.seconds(), now.plus(span).seconds()])?;
-            if taken > 0 {
-                return Ok(Lease::Granted);
-            }
-            let mut statement =
-                scope.connection.prepare_cached("SELECT holder, expires_at FROM hx_leases WHERE conversation = ?1")?;
-            let mut rows = statement.query([&conversation])?;
-            let Some(row) = rows.next()? else { return Ok(Lease::Granted) };
-            Ok(Lease::HeldBy {
-                holder: HolderId::new(column::string(row, 0)?),
-                until: Timestamp(column::real(row, 1)?.unwrap_or_default()),
-            })
-        })
+        self.write(Durability::Process, move |scope| take(scope, &conversation, &holder, now, span))
     }
 
     /// Gives a conversation back. Somebody else's stays theirs.
@@ -76,4 +55,33 @@ impl Store {
             Ok(holder.map(HolderId::new))
         })
     }
+}
+
+pub(crate) fn take(
+    scope: &Scope<'_>,
+    conversation: &str,
+    holder: &HolderId,
+    now: Timestamp,
+    span: Duration,
+) -> Attempt<Lease> {
+    let taken = scope.execute_cached(
+        "INSERT INTO hx_leases (conversation, holder, taken_at, expires_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (conversation) DO UPDATE SET
+            holder = excluded.holder, expires_at = excluded.expires_at,
+            taken_at = CASE WHEN holder = excluded.holder THEN taken_at ELSE excluded.taken_at END
+         WHERE holder = excluded.holder OR expires_at <= excluded.taken_at",
+        params![conversation, holder.as_str(), now.seconds(), now.plus(span).seconds()],
+    )?;
+    if taken > 0 {
+        return Ok(Lease::Granted);
+    }
+    let mut statement = scope
+        .connection
+        .prepare_cached("SELECT holder, expires_at FROM hx_leases WHERE conversation = ?1")?;
+    let mut rows = statement.query([conversation])?;
+    let Some(row) = rows.next()? else { return Ok(Lease::Granted) };
+    Ok(Lease::HeldBy {
+        holder: HolderId::new(column::string(row, 0)?),
+        until: Timestamp(column::real(row, 1)?.unwrap_or_default()),
+    })
 }

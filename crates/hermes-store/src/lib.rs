@@ -6,6 +6,7 @@
 //! Invariants: every write is one transaction on one thread; an answer means committed; nothing other programs wrote
 //! is renamed, dropped or lowered in version; the search index can break without anything else breaking.
 
+mod checkpoint;
 mod column;
 mod connection;
 mod conversation;
@@ -66,7 +67,7 @@ pub use response::Responses;
 pub use schema::Notice;
 pub use search::{ContextMessage, Coverage, SearchHit, SearchResult, SearchScope};
 pub use session::{Billing, EndReason, NewSession, Session, Tally};
-pub use step::{FinishedCall, Settled};
+pub use step::{FinishedCall, Opening, Settled};
 pub use turn::{NewToolCall, ToolCallRecord};
 
 /// A handle on the open database. Cloning it is cheap; the threads end when the last handle goes.
@@ -93,7 +94,8 @@ impl Store {
         let columns = schema::Columns::read(&connection).map_err(|fault| fault.at(path))?;
         connection.set_prepared_statement_cache_capacity(64);
         let (queue, orders) = channel();
-        let writer = Writer { path: path.to_owned(), connection, columns, journal };
+        let checkpoints = checkpoint::Checkpoints::new(path);
+        let writer = Writer { path: path.to_owned(), connection, columns, journal, checkpoints };
         thread::Builder::new()
             .name("store-write".to_owned())
             .stack_size(1024 * 1024)

@@ -15,7 +15,7 @@ use crate::message::{self, NewMessage};
 use crate::pending::Pending;
 use crate::session::{self, NewSession};
 use crate::writer::{Durability, Scope};
-use crate::{Closing, EndReason, Store, inbox, outbox, title, turn};
+use crate::{Closing, EndReason, Lease, Store, inbox, lease, outbox, title, turn};
 
 /// How a call ended, and the message that says so to the model.
 #[derive(Debug, Clone)]
@@ -27,6 +27,17 @@ pub struct FinishedCall {
     pub handle: Option<String>,
     pub session: SessionId,
     pub message: NewMessage,
+}
+
+/// What a turn begins with.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// Created, if this is its first turn.
+    pub session: NewSession,
+    pub messages: Vec<NewMessage>,
+    pub turn: Turn,
+    /// The rows of the inbox it is begun for.
+    pub answers: Vec<InboxId>,
 }
 
 /// What became of messages that had come in.
@@ -42,26 +53,28 @@ pub struct Settled {
 }
 
 impl Store {
-    /// Opens a turn with the message that began it. The session is created if this is its first. `answers` are the rows
-    /// of the inbox it is begun for.
-    pub fn begin_turn(
-        &self,
-        session: NewSession,
-        messages: Vec<NewMessage>,
-        turn: Turn,
-        answers: Vec<InboxId>,
-        holder: HolderId,
-    ) -> Pending<Vec<MessageId>> {
+    /// Takes the session for `span` and opens a turn in it with the messages that began it. Nothing is written when
+    /// somebody else holds the session.
+    pub fn begin_turn(&self, opening: Opening, holder: &HolderId, span: Duration) -> Pending<Lease> {
+        let holder = holder.clone();
         self.write(Durability::Process, move |scope| {
-            session::insert(scope, &session)?;
-            turn::insert(scope, &turn, &holder)?;
-            for id in &answers {
-                scope
-                    .connection
-                    .prepare_cached("UPDATE hx_inbox SET turn_id = ?2 WHERE id = ?1")?
-                    .execute(params![id.0, turn.id.as_str()])?;
+            let Opening { session, messages, turn, answers } = &opening;
+            let leased = lease::take(scope, turn.session.as_str(), &holder, turn.started_at, span)?;
+            if leased != Lease::Granted {
+                return Ok(leased);
             }
-            messages.iter().map(|message| message::insert(scope, &session.id, message)).collect()
+            session::insert(scope, session)?;
+            turn::insert(scope, turn, &holder)?;
+            for id in answers {
+                scope.execute_cached(
+                    "UPDATE hx_inbox SET turn_id = ?2 WHERE id = ?1",
+                    params![id.0, turn.id.as_str()],
+                )?;
+            }
+            for message in messages {
+                message::insert(scope, &session.id, message)?;
+            }
+            Ok(leased)
         })
     }
 

@@ -15,6 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
+use crate::checkpoint::{self, Checkpoints};
 use crate::connection::Journal;
 use crate::error::{Attempt, Error, Fault, Result};
 use crate::index::{self, Progress, Upkeep};
@@ -27,8 +28,8 @@ const BATCH: usize = 2048;
 /// How often a lock held by another process is asked for again, each time after 20 to 150 ms.
 const RETRIES: u32 = 15;
 
-/// After this many transactions the log is written back into the file, if nobody is waiting.
-const CHECKPOINT_EVERY: u32 = 50;
+/// After this many writes the log is written back into the file.
+const CHECKPOINT_EVERY: usize = 200;
 
 /// An idle writer looks once in a while whether another process left a rebuild unfinished.
 const IDLE_LOOK: Duration = Duration::from_mins(1);
@@ -104,6 +105,7 @@ pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) columns: Columns,
     pub(crate) journal: Journal,
+    pub(crate) checkpoints: Checkpoints,
 }
 
 impl Writer {
@@ -113,6 +115,10 @@ impl Writer {
         let mut synced = Durability::Process;
         let mut tending = true;
         let mut closing = None;
+        if let Err(error) = self.connection.pragma_update(None, "wal_autocheckpoint", 0) {
+            // Then SQLite writes the log back in the middle of writes as well, which is only slower.
+            tracing::debug!(%error, "the log is also written back by SQLite itself");
+        }
         if let Err(fault) = self.set_upkeep() {
             // The triggers stay on, which is slower and just as right; adding by hand as well would not be.
             tracing::warn!(error = %fault.at(&self.path), "the search index is kept by the file's triggers");
@@ -152,15 +158,16 @@ impl Writer {
                 continue;
             }
             self.sync_to(durability, &mut synced);
+            since_checkpoint += writes.len();
             self.commit(writes);
-            since_checkpoint += 1;
             if tending {
                 tending = self.tend_index();
             } else if since_checkpoint >= CHECKPOINT_EVERY {
                 since_checkpoint = 0;
-                self.checkpoint();
+                self.write_back();
             }
         }
+        self.checkpoints.end();
         self.checkpoint();
         if let Some(reply) = closing {
             let closed = self.connection.close().map_err(|(_, error)| Error::from_sqlite(&self.path, &error));
@@ -296,10 +303,16 @@ impl Writer {
         }
     }
 
+    /// Has the log written back, beside the writes as long as that keeps up with them.
+    fn write_back(&mut self) {
+        if self.journal == Journal::WriteAheadLog && self.checkpoints.ask() == checkpoint::Turn::Writer {
+            self.checkpoint();
+        }
+    }
+
     fn checkpoint(&self) {
         if self.journal == Journal::WriteAheadLog {
-            // Passive: takes what it can without making anyone wait. A failure leaves the log to the next one.
-            let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            let _ = checkpoint::frames_after(&self.connection);
         }
     }
 }

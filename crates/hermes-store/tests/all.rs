@@ -9,6 +9,7 @@ mod all {
     mod durable;
     mod generations;
     mod job_runs;
+    mod log;
     mod messages;
     mod processes;
     mod requests;

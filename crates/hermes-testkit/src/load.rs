@@ -146,15 +146,17 @@ async fn turn(
 }
 
 async fn read_chunks(stream: &mut BufReader<TcpStream>) -> Option<()> {
-    let mut line = String::new();
+    let (mut line, mut failed) = (String::new(), false);
     loop {
         line.clear();
         stream.read_line(&mut line).await.ok()?;
         let size = usize::from_str_radix(line.trim(), 16).ok()?;
         let mut chunk = vec![0; size + 2];
         stream.read_exact(&mut chunk).await.ok()?;
+        // A stream has said 200 before it knows; what goes wrong then is an event.
+        failed |= chunk.starts_with(b"data: {\"error\"");
         if size == 0 {
-            return Some(());
+            return (!failed).then_some(());
         }
     }
 }

@@ -165,7 +165,8 @@ impl Running<'_> {
         };
         let words = match summary::ask(self.agent, &ask, self.deadline, self.cancel).await {
             Ok((words, completion)) => {
-                self.charge((&completion).into()).await?;
+                self.charge((&completion).into());
+                self.settle().await?;
                 words
             }
             // The caller sees the interrupt and leaves everything as it is.

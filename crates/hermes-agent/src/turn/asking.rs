@@ -125,7 +125,7 @@ impl Running<'_> {
     }
 
     /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
-    pub(super) async fn count(&mut self, spent: Spent) -> Result<(), StoreError> {
+    pub(super) fn count(&mut self, spent: Spent) {
         let Spent { usage, cost, .. } = spent;
         self.result.usage += usage;
         self.conversation.usage += usage;
@@ -135,13 +135,12 @@ impl Running<'_> {
         self.result.provider.clone_from(&spent.provider);
         let sum = self.result.cost.micro_usd.zip(cost.micro_usd).map(|(so_far, more)| so_far + more);
         self.result.cost = Cost { micro_usd: sum, status: cost.status };
-        self.charge(spent).await?;
+        self.charge(spent);
         self.frontend.show(Event::Spent { usage, cost });
-        Ok(())
     }
 
-    /// Writes a call's use into the session and the ledger, together.
-    pub(crate) async fn charge(&self, spent: Spent) -> Result<(), StoreError> {
+    /// Writes a call's use into the session and the ledger, together with what the call said.
+    pub(crate) fn charge(&mut self, spent: Spent) {
         let (store, session) = (&self.agent.store, &self.conversation.session);
         let Spent { usage, cost, provider, model } = spent;
         let billing =
@@ -158,7 +157,14 @@ impl Running<'_> {
             usage,
             cost,
         });
-        totals.await?;
-        charge.await
+        self.owed.extend([totals, charge]);
+    }
+
+    /// Waits until everything the turn has cost is written down.
+    pub(crate) async fn settle(&mut self) -> Result<(), StoreError> {
+        for owed in std::mem::take(&mut self.owed) {
+            owed.await?;
+        }
+        Ok(())
     }
 }

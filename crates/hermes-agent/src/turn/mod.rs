@@ -6,7 +6,7 @@ mod room;
 mod running;
 
 use futures_util::future::{Either, select};
-use hermes_store::{Error as StoreError, NewMessage, NewSession};
+use hermes_store::{Lease, NewMessage, NewSession, Opening};
 use hermes_types::{
     BoxFuture, Cancel, Content, Event, Frontend, InboxId, Message, Role, Turn, TurnId, TurnState,
 };
@@ -66,16 +66,10 @@ impl Agent {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<TurnResult, Error>> {
         Box::pin(async move {
-            self.take_lease(conversation).await?;
-            let began = self.open_turn(conversation, &id, &said).await;
-            let ended = match began {
-                Ok(()) => {
-                    let asked = Asked { spoken: said.stored.is_some(), content: said.content };
-                    self.work(conversation, id, asked, frontend, cancel).await
-                }
-                Err(error) => Err(error.into()),
-            };
-            self.give_lease_back(conversation).await;
+            self.open_turn(conversation, &id, &said).await?;
+            let asked = Asked { spoken: said.stored.is_some(), content: said.content };
+            let ended = self.work(conversation, id, asked, frontend, cancel).await;
+            self.give_lease_back(conversation);
             ended
         })
     }
@@ -93,7 +87,7 @@ impl Agent {
         let content = asked.map(|message| message.content.clone()).unwrap_or_default();
         let asked = Asked { content, spoken: false };
         let ended = self.work(conversation, cut_off.turn.id.clone(), asked, frontend, cancel).await;
-        self.give_lease_back(conversation).await;
+        self.give_lease_back(conversation);
         ended
     }
 
@@ -117,23 +111,21 @@ impl Agent {
             let mut running = Running::new(self, conversation, TurnId::generate(), asked, frontend, cancel);
             running.compress_with(Some(focus.unwrap_or_default())).await
         };
-        self.give_lease_back(conversation).await;
+        self.give_lease_back(conversation);
         Ok(ended?)
     }
 
-    /// Writes down the turn and what began it, in one step.
+    /// Takes the conversation and writes down the turn and what began it, in one step.
     async fn open_turn(
         &self,
         conversation: &mut Conversation,
         id: &TurnId,
         said: &Said,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Error> {
         let now = self.clock.now();
-        if conversation.system.is_none() {
+        let is_new = conversation.system.is_none();
+        if is_new {
             conversation.system = Some(prompt::join(&self.prompt_layers(&conversation.session)));
-            if let Some(hooks) = &self.hooks {
-                hooks.session_started(&conversation.session);
-            }
         }
         let mut session = NewSession::new(
             conversation.session.clone(),
@@ -160,8 +152,18 @@ impl Agent {
         let said_now = said.before.iter().cloned().chain([message]);
         let messages: Vec<Message> = said_now.collect();
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        let answers = said.inbox.clone();
-        self.store.begin_turn(session, rows, turn, answers, self.holder.clone()).await?;
+        let opening = Opening { session, messages: rows, turn, answers: said.inbox.clone() };
+        let begin = || self.store.begin_turn(opening.clone(), &self.holder, lease::SPAN);
+        if begin().await? != Lease::Granted {
+            // Its holder may be dead; then it is ours now.
+            self.take_lease(conversation).await?;
+            if let Lease::HeldBy { holder, .. } = begin().await? {
+                return Err(Error::Busy { holder });
+            }
+        }
+        if let Some(hooks) = self.hooks.as_ref().filter(|_| is_new) {
+            hooks.session_started(&conversation.session);
+        }
         conversation.messages.extend(messages);
         Ok(())
     }
@@ -197,6 +199,10 @@ impl Agent {
                 Either::Left((ended, _)) => ended,
                 Either::Right((never, _)) => match never {},
             }
+        };
+        let ended = match running.settle().await {
+            Ok(()) => ended,
+            Err(error) => ended.and(Err(error)),
         };
         let mut result = running.result;
         if ended.is_err() {

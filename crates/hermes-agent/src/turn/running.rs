@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hermes_store::{Error as StoreError, NewMessage};
+use hermes_store::{Error as StoreError, NewMessage, Pending};
 use hermes_types::{
     Cancel, Content, Cost, CostStatus, Deadline, Event, Frontend, Message, ModelError, Role, ToolSpec,
     TurnId, TurnState, Usage,
@@ -56,6 +56,8 @@ pub(crate) struct Running<'a> {
     pub(super) ceiling: Option<u64>,
     /// Units of the iteration budget that are left.
     pub(super) budget: u32,
+    /// Costs that are on their way to the database; they are there before anything else happens.
+    pub(super) owed: Vec<Pending<()>>,
 }
 
 #[derive(Default)]
@@ -116,6 +118,7 @@ impl<'a> Running<'a> {
             shelf: Shelf::new(agent.folders.results.clone()),
             specs: agent.specs(),
             budget: agent.limits.iterations,
+            owed: Vec::new(),
             turn_context: None,
             notices: BTreeMap::new(),
             recall: None,
@@ -148,6 +151,7 @@ impl<'a> Running<'a> {
                 self.interrupted("Operation interrupted.".to_owned());
                 return Ok(());
             }
+            self.settle().await?;
             self.result.api_calls += 1;
             self.budget -= 1;
             self.frontend.show(Event::Step {
@@ -161,7 +165,7 @@ impl<'a> Running<'a> {
                     Next::Done => return Ok(()),
                 },
             };
-            self.count(Spent::from(&completion)).await?;
+            self.count(Spent::from(&completion));
             let before = self.conversation.messages.len();
             if let Next::Done = self.take_answer(completion).await? {
                 return Ok(());
@@ -212,7 +216,7 @@ impl<'a> Running<'a> {
                     return Ok(());
                 }
             };
-            self.count(Spent::from(&completion)).await?;
+            self.count(Spent::from(&completion));
             let mut message = completion.message;
             message.tool_calls.clear();
             let text = hermes_text::strip_think(&message.content.text()).trim().to_owned();
@@ -260,7 +264,9 @@ impl<'a> Running<'a> {
     pub(crate) async fn keep_all(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
         let now = self.agent.clock.now();
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        self.agent.store.append_all(&self.conversation.session, rows).await?;
+        let kept = self.agent.store.append_all(&self.conversation.session, rows);
+        self.settle().await?;
+        kept.await?;
         self.conversation.messages.extend(messages);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What a process that died leaves behind, and what the next one makes of it.
 
-use hermes_store::{NewMessage, NewToolCall};
+use hermes_store::{NewMessage, NewToolCall, Opening};
 use hermes_types::{HolderId, Message, Outcome, SpendingCap, Timestamp, ToolCall, Turn, TurnId, TurnState};
 
 use super::support::{Bench, Scripted, Watcher, said, texts};
@@ -24,8 +24,10 @@ async fn cut_off(bench: &Bench) -> TurnId {
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
     let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    store.begin_turn(session, asked, turn.clone(), Vec::new(), gone.clone()).await.unwrap();
-    store.take_lease("s", &gone, bench.agent.clock.now(), std::time::Duration::from_mins(5)).await.unwrap();
+    let opening = Opening { session, messages: asked, turn: turn.clone(), answers: Vec::new() };
+    let span = std::time::Duration::from_mins(5);
+    store.begin_turn(opening, &gone, span).await.unwrap();
+    store.take_lease("s", &gone, bench.agent.clock.now(), span).await.unwrap();
     let message = Message::assistant("").with_calls(calls.clone());
     store.append(&"s".into(), NewMessage::new(message, Timestamp(2.0))).await.unwrap();
     for call in &calls[..2] {

@@ -118,6 +118,16 @@ impl Tool for Echo {
         let text = serde_json::to_string(&call.arguments).unwrap();
         Box::pin(std::future::ready(Outcome::done(text.repeat(usize::try_from(times).unwrap()))))
     }
+
+    fn modern(
+        &self,
+        name: &str,
+        arguments: &serde_json::Map<String, serde_json::Value>,
+    ) -> Option<serde_json::Map<String, serde_json::Value>> {
+        let mut arguments = arguments.clone();
+        arguments.insert("once".into(), name.into());
+        (name == "repeat_words").then_some(arguments)
+    }
 }
 
 #[derive(Default)]

@@ -51,6 +51,17 @@ async fn names_written_a_little_differently_are_understood() {
 }
 
 #[tokio::test]
+async fn a_name_of_an_older_release_is_understood_in_the_form_of_today() {
+    let bench = Bench::new([calling(&[("repeat_words", r#"{"n":1}"#)]), said("ok")]);
+    bench.run(&Watcher::default()).await;
+    let stored = bench.stored().await;
+    assert!(
+        stored.contains(&("tool".to_owned(), r#"{"n":1,"once":"repeat_words"}"#.to_owned())),
+        "{stored:?}"
+    );
+}
+
+#[tokio::test]
 async fn an_unknown_name_runs_nothing_and_every_call_is_answered() {
     let bench = Bench::new([calling(&[("nonsense", "{}"), ("echo_back", "{}")]), said("ok")]);
     bench.run(&Watcher::default()).await;

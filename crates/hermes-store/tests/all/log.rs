@@ -1,0 +1,34 @@
+//! The log beside the file.
+
+use hermes_store::NewMessage;
+use hermes_types::{Message, Timestamp};
+
+use super::support::place;
+
+#[test]
+fn the_log_does_not_grow_without_end_and_is_gone_after_closing() {
+    let place = place();
+    let session = place.session("s", 1.0);
+    let log = place.folder.path().join("state.db-wal");
+    let mut longest = 0;
+    // Many at once, so that there is always another write while the log is written back.
+    for _ in 0..40 {
+        let owed: Vec<_> = (0..400)
+            .map(|at| {
+                let message = Message::user(format!("message {at} {}", "x".repeat(2000)));
+                place.store.append(&session, NewMessage::new(message, Timestamp(2.0)))
+            })
+            .collect();
+        for owed in owed {
+            owed.wait().unwrap();
+        }
+        longest = longest.max(std::fs::metadata(&log).unwrap().len());
+    }
+    assert!(longest < 64 * 1024 * 1024, "{longest}");
+    place.store.close().wait().unwrap();
+    assert!(!log.exists());
+    assert_eq!(
+        place.sql().query_row("SELECT COUNT(*) FROM messages", [], |row| row.get::<_, i64>(0)).unwrap(),
+        16_000
+    );
+}
