@@ -104,6 +104,12 @@ impl Conversation {
 }
 
 impl Agent {
+    /// How many tokens the model takes in this conversation, as far as is known.
+    pub fn window(&self, conversation: &Conversation) -> u64 {
+        let known = self.model.context_window(&self.model_name);
+        conversation.window.map_or(known, |learnt| learnt.min(known))
+    }
+
     /// A conversation that has not begun. Nothing is stored before its first message.
     pub fn begin(&self, source: impl Into<String>, kind: SessionKind) -> Conversation {
         self.begin_as(SessionId::generate(kind, self.today()), source, kind)

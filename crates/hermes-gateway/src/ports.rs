@@ -97,6 +97,13 @@ pub trait Services: Send + Sync {
         Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
 
+    /// The words of a message with what they point at; nothing, when they point at nothing. An error is for the user, and
+    /// the message goes no further.
+    fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+        let _ = (words, window);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// What a file that came with a message says: a transcript, a description.
     fn perceive<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
         let _ = file;

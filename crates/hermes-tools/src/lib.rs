@@ -17,6 +17,7 @@ mod off_thread;
 mod patch;
 mod process;
 mod read_file;
+mod reference;
 mod registry;
 mod search_files;
 mod send_message;
@@ -39,6 +40,7 @@ pub use memory::MemoryTool;
 pub use patch::Patch;
 pub use process::{Announcements, Notice, NoticeKind, Process, Processes, Watch};
 pub use read_file::ReadFile;
+pub use reference::{References, Referred};
 pub use registry::{
     Availability, Check, Registry, Resolved, Selected, Selection, ToolListing, ToolsetListing, coerce,
     toolset_names,

@@ -16,6 +16,7 @@ mod all {
     mod memory;
     mod patch;
     mod read_file;
+    mod reference;
     mod registry;
     mod sandbox;
     mod search_files;

@@ -14,8 +14,8 @@ const PRESSURE: f64 = 0.85;
 
 impl Running<'_> {
     pub(crate) fn window(&self) -> u64 {
-        let known = self.agent.model.context_window(&self.agent.model_name);
-        [self.conversation.window, self.ceiling].into_iter().flatten().fold(known, u64::min)
+        let known = self.agent.window(self.conversation);
+        self.ceiling.map_or(known, |ceiling| ceiling.min(known))
     }
 
     #[expect(

@@ -84,9 +84,16 @@ fn short_hash(id: &str) -> String {
 }
 
 impl Gateway {
-    /// A message as the model reads it: its words, what its files say, what it answers.
-    pub(super) async fn enriched(&self, envelope: &Envelope, conversation: &Conversation) -> String {
-        let mut text = self.words(envelope);
+    /// A message as the model reads it: its words with what they point at, what its files say, what it answers. What others
+    /// wrote, such as the quoted message, points at nothing.
+    pub(super) async fn enriched(
+        &self,
+        envelope: &Envelope,
+        conversation: &Conversation,
+        window: u64,
+    ) -> Result<String, String> {
+        let words = self.words(envelope);
+        let mut text = self.ports.services.attach(&words, window).await?.unwrap_or(words);
         for file in envelope.files() {
             let about = self.about(file).await;
             text = if text.is_empty() { about } else { format!("{about}\n\n{text}") };
@@ -96,7 +103,7 @@ impl Gateway {
             let quote: String = quote.chars().take(LONGEST_QUOTE).collect();
             text = format!("[Replying to: \"{quote}\"]\n\n{text}");
         }
-        text
+        Ok(text)
     }
 
     /// `/queue text` says its text; the name of a skill says what the skill says.

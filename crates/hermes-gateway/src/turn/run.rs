@@ -202,7 +202,8 @@ impl Gateway {
                 if let Some(cut_off) = cut_off {
                     agent.drop_turn(&cut_off).await?;
                 }
-                let said = self.compose(rows, words, opened).await;
+                let window = agent.window(&opened.conversation);
+                let said = self.compose(rows, words, opened, window).await.map_err(NotNow::Tell)?;
                 tokio::select! {
                     ended = agent.run(&mut opened.conversation, said, frontend, cancel) => ended?,
                     () = overdue => return Err(abandon(agent, session).await),
@@ -304,12 +305,18 @@ impl Gateway {
     }
 
     /// What the model reads: all that was said, in one.
-    async fn compose(&self, rows: &[Waiting], words: Option<&str>, opened: &Opened) -> Said {
+    async fn compose(
+        &self,
+        rows: &[Waiting],
+        words: Option<&str>,
+        opened: &Opened,
+        window: u64,
+    ) -> Result<Said, String> {
         let mut texts: Vec<String> = Vec::new();
         for row in rows {
             let text = match words {
                 Some(words) => words.to_owned(),
-                None => self.enriched(&row.envelope, &opened.conversation).await,
+                None => self.enriched(&row.envelope, &opened.conversation, window).await?,
             };
             // The pictures of an album may all carry its caption.
             if !text.is_empty() && !texts.contains(&text) {
@@ -326,12 +333,12 @@ impl Gateway {
         {
             text = loaded;
         }
-        Said {
+        Ok(Said {
             content: Content::Text(text),
             stored: None,
             before: Vec::new(),
             inbox: rows.iter().map(|row| row.id).collect(),
-        }
+        })
     }
 
     /// What a turn that is closed already said in the end; its answer only never left.

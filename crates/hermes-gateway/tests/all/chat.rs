@@ -1,7 +1,10 @@
 //! What people see who talk to it.
 
+use std::sync::Arc;
+
+use hermes_gateway::Services;
 use hermes_testkit::FakeChannel;
-use hermes_types::{Clock as _, Mark, ModelError, Role};
+use hermes_types::{BoxFuture, Clock as _, Mark, ModelError, Role};
 
 use super::support::{Bench, Plan, Step, TestModel};
 
@@ -517,4 +520,35 @@ async fn a_button_answers_its_own_question_and_no_other() {
     assert_eq!(bench.channel.texts("ann").iter().filter(|text| text.contains("approved")).count(), 0);
     bench.channel.write("ann", &new[0]);
     bench.channel.until_said("ann", "Command approved").await;
+}
+
+/// Attaches the word behind `@`, and takes `@all` for too much.
+struct Pointing;
+
+impl Services for Pointing {
+    fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+        assert!(window > 0);
+        let found = words.split_once('@').map(|(before, named)| format!("{}[{named}]", before.trim_end()));
+        Box::pin(std::future::ready(if words.contains("@all") {
+            Err("too much".to_owned())
+        } else {
+            Ok(found)
+        }))
+    }
+}
+
+#[tokio::test]
+async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
+    let bench = Plan { services: Arc::new(Pointing), ..Plan::new(TestModel::echo()) }.start().await;
+    let mut quoting = bench.channel.envelope("ann", "see @a");
+    quoting.reply_to_text = Some("mine: @secret".to_owned());
+    bench.channel.deliver(quoting);
+    let said = bench.channel.until_said("ann", "see").await;
+    assert_eq!(said, "you said: [Replying to: \"mine: @secret\"]\n\nsee[a]");
+    bench.until_quiet().await;
+    bench.channel.write("ann", "see @all");
+    assert_eq!(bench.channel.until_said("ann", "too much").await, "too much");
+    bench.until_quiet().await;
+    let asked = bench.model.questions();
+    assert!(!asked.iter().any(|said| said.contains("@all")), "it goes no further: {asked:?}");
 }

@@ -48,13 +48,7 @@ impl FileGuard {
         let is = |other: PathBuf| real == real_path(&other);
         let under = |other: PathBuf| real.starts_with(real_path(&other));
         let home = self.home();
-        let of_user = |user: &PathBuf| {
-            FILES_OF_USER.iter().any(|name| is(user.join(name)))
-                || FOLDERS_OF_USER.iter().any(|name| under(user.join(name)))
-        };
-        let protected =
-            users.iter().any(of_user) || SECRET_IN_HOME.iter().chain(OURS).any(|name| under(home.join(name)));
-        if protected {
+        if self.belongs_to_keys(&real, users) {
             return Some(format!("Write denied: '{given}' is a protected system/credential file."));
         }
         if is(home.join("config.yaml")) {
@@ -73,6 +67,21 @@ impl FileGuard {
             return Some(format!("Write denied: '{given}' lies outside the folders writing is allowed in."));
         }
         None
+    }
+
+    /// Whether it holds keys, starts shells, or is what Hermes remembers: not to be written, nor shown around.
+    pub(crate) fn is_protected(&self, path: &Path) -> bool {
+        self.belongs_to_keys(&real_path(path), &[self.user_home().to_owned()])
+    }
+
+    fn belongs_to_keys(&self, real: &Path, users: &[PathBuf]) -> bool {
+        let under = |other: PathBuf| real.starts_with(real_path(&other));
+        let of_user = |user: &PathBuf| {
+            FILES_OF_USER.iter().any(|name| real == real_path(&user.join(name)))
+                || FOLDERS_OF_USER.iter().any(|name| under(user.join(name)))
+        };
+        users.iter().any(of_user)
+            || SECRET_IN_HOME.iter().chain(OURS).any(|name| under(self.home().join(name)))
     }
 }
 

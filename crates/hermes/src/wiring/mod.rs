@@ -24,11 +24,12 @@ use hermes_agent::{
 use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, TerminalSettings};
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Surface, expand_tilde, precedence, user_home};
+use hermes_exec::{Programs, Variables};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
 use hermes_model::provider::Choice;
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_tools::{Checkpoints, Notice, Registry};
+use hermes_tools::{Checkpoints, FileGuard, Notice, References, Registry};
 use hermes_types::{Clock, Courier, Effort, Message, SpendingCap};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -181,8 +182,15 @@ pub(crate) fn assemble(
     })
 }
 
+/// What looks up the references of messages typed in `folder`.
+pub(crate) fn references(folder: PathBuf, context: &Context, clock: Arc<dyn Clock>) -> Result<References> {
+    let guard = FileGuard::new(folder, user_home(&context.env)?, &context.home);
+    let programs = Programs::new(Variables::for_commands(context.env.iter(), &[], &[]), clock);
+    Ok(References::new(guard, programs))
+}
+
 /// Where the tools work: `terminal.cwd` where it names a folder of this machine, else where the program was started.
-fn working_folder(context: &Context, config: &Config) -> Result<PathBuf> {
+pub(crate) fn working_folder(context: &Context, config: &Config) -> Result<PathBuf> {
     let settings = TerminalSettings::resolve(config, &context.env);
     let named = settings.cwd.filter(|_| settings.backend == "local");
     let named = named.and_then(|cwd| expand_tilde(&cwd, &context.env).ok()).filter(|path| path.is_dir());

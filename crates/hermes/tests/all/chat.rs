@@ -53,6 +53,24 @@ fn a_turn_with_a_tool_call_goes_through_and_is_stored() {
 }
 
 #[test]
+fn what_a_question_points_at_goes_with_it() {
+    let server = ModelServer::start_blocking(Script::new().reply(Reply::text("seen"))).unwrap();
+    let home = home_for(&server);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    std::fs::write(folder.path().join(".env"), "KEY=hush\n").unwrap();
+    let seen = run_in(folder.path(), home.path(), &["chat", "-q", "what is @file:a.txt:2, and @file:.env?"]);
+    assert!(seen.contains("[@ context: 2 ref(s), "), "{seen}");
+    let request = server.request(0);
+    let asked = request.body_text();
+    assert!(asked.contains("📄 @file:a.txt:2 (1 tokens)\\n```txt\\ntwo\\n```"), "{asked}");
+    assert!(asked.contains("- @file:.env: Access denied") && !asked.contains("hush"), "{asked}");
+    std::fs::write(folder.path().join("long.txt"), "word ".repeat(200_000)).unwrap();
+    let seen = run_in(folder.path(), home.path(), &["chat", "-q", "@file:long.txt"]);
+    assert!(seen.starts_with("exit 1\n") && seen.contains("more than half of the model's window"), "{seen}");
+}
+
+#[test]
 fn a_session_goes_on_where_it_was() {
     let server =
         ModelServer::start_blocking(Script::new().reply(Reply::text("one")).reply(Reply::text("two")))

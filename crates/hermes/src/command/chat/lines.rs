@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use hermes_agent::{ReviewDue, Said, TurnResult};
+use hermes_agent::{ReviewDue, TurnResult};
 use hermes_config::Config;
 use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
@@ -16,6 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::input::Input;
 use super::opening::{self, Opened};
+use super::referring::{Referring, with_references};
 use super::slash::{self, After};
 use super::summary;
 use super::terminal::{Driven, Shown, Terminal, drive, interrupts};
@@ -172,7 +173,19 @@ impl Talk<'_> {
         self.wired.renew_budget();
         let cancel = Cancel::new();
         let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
-        let turn = agent.run(conversation, Said::text(text), &self.terminal, &cancel);
+        let said = match with_references(text, agent, conversation, self.context, &self.wired.config).await? {
+            Referring::Said { said, status } => {
+                if let Some(status) = status {
+                    self.output.line(&status);
+                }
+                said
+            }
+            Referring::TooMuch(words) => {
+                self.output.error(&words);
+                return Ok(());
+            }
+        };
+        let turn = agent.run(conversation, said, &self.terminal, &cancel);
         let driven = drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel).await;
         self.take(driven)
     }

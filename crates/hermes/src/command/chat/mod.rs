@@ -5,6 +5,7 @@ mod input;
 mod lines;
 mod one_shot;
 mod opening;
+mod referring;
 mod slash;
 mod summary;
 mod terminal;

@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
-use hermes_agent::{Said, TurnResult};
+use anyhow::{Result, bail};
+use hermes_agent::TurnResult;
 use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_types::{Cancel, Usage};
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::input::Input;
 use super::opening::{self, Opened};
+use super::referring::{Referring, with_references};
 use super::summary;
 use super::terminal::{Shown, Terminal, drive, interrupts};
 use crate::cli::ChatArguments;
@@ -49,7 +50,16 @@ pub(crate) async fn run(
     let began = agent.clock.now();
     let cancel = Cancel::new();
     let mut signals = interrupts()?;
-    let turn = agent.run(&mut opened.conversation, Said::text(text), &terminal, &cancel);
+    let said = match with_references(text, agent, &opened.conversation, context, &wired.config).await? {
+        Referring::Said { said, status } => {
+            if let Some(status) = status.filter(|_| !quiet) {
+                output.line(&status);
+            }
+            said
+        }
+        Referring::TooMuch(words) => bail!(words),
+    };
+    let turn = agent.run(&mut opened.conversation, said, &terminal, &cancel);
     let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel).await;
     let result = driven.result?;
     agent.end(&opened.conversation, EndReason::CliClose).await?;

@@ -30,7 +30,7 @@ use crate::output::Output;
 use crate::wiring::channels::{self, Channels};
 use crate::wiring::hooks::Hooks;
 use crate::wiring::staff::{Staff, context as context_of};
-use crate::wiring::{Order, Wired, assemble};
+use crate::wiring::{Order, Wired, assemble, references};
 
 /// A gateway that was killed while it started a command leaves its lock to that command for a moment.
 const LEFT_WITHIN: Duration = Duration::from_secs(5);
@@ -183,7 +183,7 @@ async fn start(
 ) -> Result<Running> {
     let store = context.store(output)?;
     let folder = folder(context)?;
-    let live = Live::new(context.home.clone(), Env::process(), folder);
+    let live = Live::new(context.home.clone(), Env::process(), folder.clone());
     let settings = live.now();
     for warning in settings.config.warnings() {
         tracing::warn!("{warning}");
@@ -205,7 +205,10 @@ async fn start(
     let staff =
         Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
     let restart = Arc::new(Notify::new());
-    let services = Arc::new(House::new(live.clone(), store.clone(), clock.clone(), &wired, restart.clone()));
+    let references = references(folder, context, clock.clone())?;
+    let services =
+        House::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart.clone());
+    let services = Arc::new(services);
     let cancel = Cancel::new();
     let beside = Tasks::new(&cancel);
     let watchers = Arc::new(Hooks::start(context.home.path(), &settings.env, clock.clone(), &beside));

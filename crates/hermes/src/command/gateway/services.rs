@@ -10,7 +10,7 @@ use hermes_gateway::{Live, ScriptEnd, ScriptOrder, Services};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
-use hermes_tools::{Approvals, Checkpoints, Yolo};
+use hermes_tools::{Approvals, Checkpoints, References, Referred, Yolo};
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
 
 use tokio::sync::Notify;
@@ -33,6 +33,7 @@ pub(crate) struct House {
     checkpoints: Option<Arc<Checkpoints>>,
     programs: Programs,
     scripts: JobScripts,
+    references: References,
     /// Somebody wants the gateway to begin again.
     restart: Arc<Notify>,
 }
@@ -43,13 +44,14 @@ impl House {
         store: Store,
         clock: Arc<dyn Clock>,
         wired: &Wired,
+        references: References,
         restart: Arc<Notify>,
     ) -> Self {
         let approvals = wired.hands.approvals.clone();
         let programs = Programs::new(Variables::for_commands(live.now().env.iter(), &[], &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
         let checkpoints = wired.checkpoints.clone();
-        Self { live, store, clock, approvals, checkpoints, programs, scripts, restart }
+        Self { live, store, clock, approvals, checkpoints, programs, scripts, references, restart }
     }
 
     async fn run(&self, name: &str, rest: &str, from: &Waiting) -> Option<String> {
@@ -282,6 +284,16 @@ fn read_out(file: &Attachment) -> Option<String> {
 }
 
 impl Services for House {
+    fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(async move {
+            match self.references.attach(words, window, &Cancel::new()).await {
+                Referred::Nothing => Ok(None),
+                Referred::Attached { text, .. } => Ok(Some(text)),
+                Referred::TooMuch(words) => Err(format!("⚠️ {words}")),
+            }
+        })
+    }
+
     fn perceive<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(match file.kind {
             AttachmentKind::Document => read_out(file),

@@ -1,0 +1,150 @@
+//! Files and folders as text.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use hermes_text::estimate_tokens;
+use ignore::WalkBuilder;
+
+use super::Block;
+use super::find::{Found, Target};
+use crate::file::extension::extension;
+use crate::file::{FileGuard, Refusal, real_path};
+
+const MOST_ENTRIES: usize = 200;
+/// Where a file is looked at to tell whether it is text.
+const LOOKED_AT: u64 = 4096;
+/// Larger files are listed with their size, not their lines; and no lines are looked for in files larger than the second.
+const MOST_COUNTED: u64 = 1024 * 1024;
+const MOST_SEARCHED: u64 = 256 * 1024 * 1024;
+
+pub(super) fn read(guard: &FileGuard, found: &Found, window: u64) -> Block {
+    match &found.target {
+        Target::File { path, lines } => {
+            let path = allowed(guard, path)?;
+            let text = text_of(&path, *lines, window)?;
+            let title = format!("📄 {} ({} tokens)", found.raw, estimate_tokens(&text));
+            Ok(block(&title, text.trim_end_matches('\n'), &extension(&path)))
+        }
+        Target::Folder(path) => {
+            let path = allowed(guard, path)?;
+            Ok(format!("📁 {}\n{}", found.raw, listing(guard, &path)?))
+        }
+        _ => Err("it is no path".to_owned()),
+    }
+}
+
+/// A title and a text that nothing in it can end.
+pub(super) fn block(title: &str, text: &str, language: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{title}\n{fence}{language}\n{text}\n{fence}")
+}
+
+/// The real path, if it is one to be read.
+fn allowed(guard: &FileGuard, given: &str) -> Result<PathBuf, String> {
+    let path = guard.resolve(guard.folder(), given);
+    let real = real_path(&path);
+    if !real.starts_with(real_path(guard.folder())) {
+        return Err("path is outside the allowed workspace".to_owned());
+    }
+    match guard.refuse(&path) {
+        Some(Refusal::Binary { .. }) => Err("binary files are not supported".to_owned()),
+        Some(refusal) => Err(refusal.to_string()),
+        None if guard.is_protected(&path) => Err("it holds credentials or is read by every shell".to_owned()),
+        None => Ok(real),
+    }
+}
+
+fn text_of(path: &Path, lines: Option<(usize, usize)>, window: u64) -> Block {
+    let found = fs::metadata(path).map_err(|_| "file not found".to_owned())?;
+    if found.is_dir() {
+        return Err("it is a folder; @folder: lists it".to_owned());
+    }
+    if !found.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    // A character takes four bytes at most, and four of them are a token.
+    let most = if lines.is_some() { MOST_SEARCHED } else { window.saturating_mul(16) };
+    if found.len() > most {
+        return Err(format!("it is too large ({} bytes)", found.len()));
+    }
+    let failed = |error: std::io::Error| error.to_string();
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    if is_binary(file.fill_buf().map_err(failed)?) {
+        return Err("binary files are not supported".to_owned());
+    }
+    let mut bytes = Vec::new();
+    match lines {
+        None => {
+            file.read_to_end(&mut bytes).map_err(failed)?;
+        }
+        Some((first, last)) => {
+            let mut line = Vec::new();
+            let mut count = 0;
+            while count < last && file.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+                count += 1;
+                if count >= first {
+                    bytes.append(&mut line);
+                }
+                line.clear();
+            }
+            if count < first {
+                return Err(format!("it has {count} lines"));
+            }
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn is_binary(beginning: &[u8]) -> bool {
+    beginning.iter().take(usize::try_from(LOOKED_AT).unwrap_or(usize::MAX)).any(|byte| *byte == 0)
+}
+
+/// What lies in a folder and below, without what is hidden or left out of the repository.
+fn listing(guard: &FileGuard, root: &Path) -> Block {
+    if !root.is_dir() {
+        return Err(if root.exists() { "it is no folder" } else { "folder not found" }.to_owned());
+    }
+    let walk = WalkBuilder::new(root).require_git(false).sort_by_file_path(Path::cmp).build();
+    let entries = walk.flatten().filter(|entry| entry.depth() > 0 && !guard.is_protected(entry.path()));
+    let mut lines: Vec<String> = Vec::new();
+    for entry in entries {
+        if lines.len() == MOST_ENTRIES {
+            lines.push("- ...".to_owned());
+            break;
+        }
+        let indent = "  ".repeat(entry.depth() - 1);
+        let name = entry.file_name().to_string_lossy();
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let line = if is_folder {
+            format!("{indent}- {name}/")
+        } else {
+            format!("{indent}- {name}{}", measure(entry.path()))
+        };
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        lines.push("(empty)".to_owned());
+    }
+    Ok(lines.join("\n"))
+}
+
+/// Lines of a text, bytes of anything else.
+fn measure(path: &Path) -> String {
+    let Ok(found) = fs::symlink_metadata(path) else { return String::new() };
+    if !found.is_file() {
+        return String::new();
+    }
+    let in_bytes = || format!(" ({} bytes)", found.len());
+    if found.len() > MOST_COUNTED {
+        return in_bytes();
+    }
+    match fs::read(path) {
+        Ok(bytes) if !is_binary(&bytes) => {
+            format!(" ({} lines)", String::from_utf8_lossy(&bytes).lines().count())
+        }
+        _ => in_bytes(),
+    }
+}

@@ -1,0 +1,172 @@
+//! What a message points at.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hermes_config::Home;
+use hermes_exec::{Programs, Variables};
+use hermes_task::SystemClock;
+use hermes_tools::{FileGuard, References, Referred};
+use hermes_types::Cancel;
+use tempfile::TempDir;
+
+struct Desk {
+    top: TempDir,
+    references: References,
+}
+
+const WINDOW: u64 = 4000;
+
+impl Desk {
+    fn new() -> Self {
+        let top = tempfile::tempdir().unwrap();
+        let user = top.path().join("user");
+        for (name, content) in [
+            ("work/notes.md", "one\ntwo\nthree\nfour\n"),
+            ("work/code.rs", "fn main() {}\n// ```\n"),
+            ("work/deep/er/a.txt", "a\nb"),
+            ("work/.hidden", "h\n"),
+            ("work/.env", "KEY=hush\n"),
+            (".ssh/id", "hush\n"),
+            (".bashrc", "hush\n"),
+        ] {
+            let path = user.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        fs::write(user.join("work/data.bin"), b"a\0b").unwrap();
+        std::os::unix::fs::symlink(user.join(".ssh/id"), user.join("work/link")).unwrap();
+        let references = Self::in_folder(&user, &user.join("work"), &user.join(".hermes"));
+        Self { top, references }
+    }
+
+    fn in_folder(user: &Path, folder: &Path, home: &Path) -> References {
+        let guard = FileGuard::new(folder.to_owned(), user.to_owned(), &Home::at(home.to_owned()));
+        let base = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", user.to_str().unwrap())];
+        let variables = Variables::for_commands(base, &[], &[]);
+        References::new(guard, Programs::new(variables, Arc::new(SystemClock::new())))
+    }
+
+    fn user(&self) -> PathBuf {
+        self.top.path().join("user")
+    }
+
+    async fn attached(&self, text: &str) -> String {
+        match self.references.attach(text, WINDOW, &Cancel::new()).await {
+            Referred::Attached { text, .. } => text,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        #[expect(clippy::disallowed_methods, reason = "a repository for the test")]
+        let status = std::process::Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+            .args(arguments)
+            .current_dir(self.user().join("work"))
+            .output()
+            .unwrap();
+        assert!(status.status.success(), "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn files_and_lines_of_them_stand_behind_the_message() {
+    let desk = Desk::new();
+    assert_eq!(
+        desk.attached("compare @file:notes.md:2-3 with @file:code.rs.").await,
+        "compare with .\n\n--- Attached Context ---\n\n📄 @file:notes.md:2-3 (2 tokens)\n```md\ntwo\nthree\n```\n\n\
+         📄 @file:code.rs (5 tokens)\n````rs\nfn main() {}\n// ```\n````"
+    );
+    assert_eq!(desk.references.attach("no a@file:x", WINDOW, &Cancel::new()).await, Referred::Nothing);
+}
+
+#[tokio::test]
+async fn a_folder_is_listed_without_what_is_hidden() {
+    let desk = Desk::new();
+    let text = desk.attached("@folder:.").await;
+    assert_eq!(
+        text,
+        "--- Attached Context ---\n\n📁 @folder:.\n- code.rs (2 lines)\n- data.bin (3 bytes)\n- deep/\n  - er/\n    - a.txt (2 lines)\n\
+         - notes.md (4 lines)"
+    );
+    for number in 0..250 {
+        fs::write(desk.user().join(format!("work/deep/{number}")), "").unwrap();
+    }
+    let text = desk.attached("@folder:deep").await;
+    assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("- ")).count(), 201);
+    assert!(text.ends_with("\n- ..."));
+}
+
+#[tokio::test]
+async fn what_cannot_be_attached_is_said() {
+    let desk = Desk::new();
+    let text = desk
+        .attached(
+            "@file:none.md @file:data.bin @file:notes.md:9 @file:../.bashrc @file:.env @file:link @folder:none @folder:notes.md \
+             @file:deep @file:~/.ssh/id @diff @url:http://127.0.0.1/",
+        )
+        .await;
+    let said: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(said[0], "- @file:none.md: file not found");
+    assert_eq!(said[1], "- @file:data.bin: binary files are not supported");
+    assert_eq!(said[2], "- @file:notes.md:9: it has 4 lines");
+    assert_eq!(said[3], "- @file:../.bashrc: path is outside the allowed workspace");
+    assert!(said[4].starts_with("- @file:.env: Access denied"), "{}", said[4]);
+    assert_eq!(said[5], "- @file:link: path is outside the allowed workspace");
+    assert_eq!(said[6], "- @folder:none: folder not found");
+    assert_eq!(said[7], "- @folder:notes.md: it is no folder");
+    assert_eq!(said[8], "- @file:deep: it is a folder; @folder: lists it");
+    assert_eq!(said[9], "- @file:~/.ssh/id: path is outside the allowed workspace");
+    assert!(said[10].starts_with("- @diff: "), "{}", said[10]);
+    assert!(said[11].starts_with("- @url:http://127.0.0.1/: web pages"), "{}", said[11]);
+    assert!(!text.contains("hush"), "{text}");
+}
+
+#[tokio::test]
+async fn in_the_home_folder_keys_and_start_up_files_are_kept() {
+    let desk = Desk::new();
+    let user = desk.user();
+    let references = Desk::in_folder(&user, &user, &user.join(".hermes"));
+    let text =
+        match references.attach("@file:.bashrc @file:.ssh/id @folder:.ssh", WINDOW, &Cancel::new()).await {
+            Referred::Attached { text, .. } => text,
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(text.matches("it holds credentials").count(), 3, "{text}");
+}
+
+#[tokio::test]
+async fn what_fills_the_window_is_refused_and_half_of_that_warned_about() {
+    let desk = Desk::new();
+    fs::write(desk.user().join("work/long.txt"), "word ".repeat(2000)).unwrap();
+    let refused = desk.references.attach("@file:long.txt", WINDOW, &Cancel::new()).await;
+    assert!(matches!(&refused, Referred::TooMuch(words) if words.contains("half")), "{refused:?}");
+    let warned = desk.references.attach("@file:long.txt", 6000, &Cancel::new()).await;
+    assert!(matches!(&warned, Referred::Attached { text, .. } if text.contains("a quarter")), "{warned:?}");
+    fs::write(desk.user().join("work/huge.txt"), "x".repeat(80_000)).unwrap();
+    assert!(desk.attached("@file:huge.txt").await.contains("it is too large (80000 bytes)"));
+}
+
+#[tokio::test]
+async fn changes_of_a_repository_are_shown() {
+    let desk = Desk::new();
+    desk.git(&["init", "-q"]);
+    desk.git(&["add", "notes.md"]);
+    desk.git(&["commit", "-qm", "first"]);
+    fs::write(desk.user().join("work/notes.md"), "one\n2\nthree\nfour\n").unwrap();
+    let text = desk.attached("@diff").await;
+    assert!(text.contains("🧾 git diff\n```diff\ndiff --git") && text.contains("\n+2\n"), "{text}");
+    assert!(desk.attached("@staged").await.contains("🧾 git diff --staged\n```diff\n(nothing)\n```"));
+    desk.git(&["add", "notes.md"]);
+    assert!(desk.attached("@staged").await.contains("\n+2\n"));
+    let log = desk.attached("@git:1").await;
+    assert!(log.contains("🧾 git log -1 -p\n") && log.contains("    first\n"), "{log}");
+    // What the repository would have git run is not run.
+    let trap = desk.user().join("trap");
+    desk.git(&["config", "diff.external", &format!("touch {}", trap.display())]);
+    desk.git(&["config", "core.fsmonitor", &format!("touch {}", trap.display())]);
+    desk.attached("@staged").await;
+    assert!(!trap.exists());
+}
