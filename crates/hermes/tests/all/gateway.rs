@@ -11,7 +11,7 @@ use hermes_types::random_hex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::support::until;
+use super::support::{program, until};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -54,7 +54,7 @@ impl Place {
     }
 
     fn hermes(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
+        let mut command = Command::new(program());
         command
             .args(arguments)
             .current_dir(self.home.join("user"))

@@ -11,7 +11,7 @@ use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{ModelServer, Script, TempHome};
 use serde_json::{Value, json};
 
-use super::support::{until, until_found};
+use super::support::{program, until, until_found};
 
 /// A platform with one person and their direct chat with the bot.
 trait Stage {
@@ -246,9 +246,7 @@ impl House {
 
 /// The program in that home; its user lives there, too.
 fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
-    // Measurements by hand are made with another build.
-    let program = std::env::var("HERMES_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hermes").to_owned());
-    let mut command = Command::new(program);
+    let mut command = Command::new(program());
     command
         .args(arguments)
         .current_dir(home.join("user"))

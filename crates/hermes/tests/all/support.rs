@@ -7,6 +7,11 @@ use std::time::Duration;
 use assert_cmd::Command;
 use hermes_testkit::TempHome;
 
+/// The program that is tested. Long series and measurements by hand are made with another build of it.
+pub(crate) fn program() -> String {
+    std::env::var("HERMES_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hermes").to_owned())
+}
+
 /// Runs `hermes` and gives back everything a user would see, with the home's path blanked.
 pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> String {
     run(home.path(), arguments)
