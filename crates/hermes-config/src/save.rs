@@ -21,7 +21,7 @@ const SECURITY_HELP: &str = "
 # Safety settings. Remove the leading marks to change one.
 # security:
 #   redact_secrets: true        # mask keys in tool output and logs
-#   tirith_enabled: true        # scan commands with tirith when it is installed
+#   tirith_enabled: true        # have tirith look at commands, fetching it when needed
 #   website_blocklist:
 #     enabled: false
 #     domains: []

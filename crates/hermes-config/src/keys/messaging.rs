@@ -12,7 +12,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     flag("approvals.destructive_slash_confirm", "true", "Ask before destructive slash commands").later(),
     list("command_allowlist", "[]", "Dangerous commands approved for good"),
     flag("security.redact_secrets", "true", "Mask keys in tool output and logs"),
-    flag("security.tirith_enabled", "true", "Scan commands with tirith when it is installed"),
+    flag("security.tirith_enabled", "true", "Have tirith look at commands, fetching it at the first one when it is missing"),
     text("security.tirith_path", "tirith", "Where tirith is"),
     num("security.tirith_timeout", "5", "Seconds per scan"),
     flag("security.tirith_fail_open", "true", "Let commands pass when the scan fails"),
