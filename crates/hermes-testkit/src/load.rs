@@ -20,7 +20,7 @@ pub struct Load {
     pub clients: usize,
     /// Turns in all.
     pub turns: usize,
-    /// Turns go round as many conversations; each is a session of its own.
+    /// Each client's turns go round its share of as many conversations; each is a session of its own.
     pub conversations: usize,
     pub stream: bool,
 }
@@ -56,9 +56,9 @@ impl Load {
         let (next, clock) = (Arc::new(AtomicUsize::new(0)), WallClock::default());
         let began = clock.monotonic();
         let mut clients = tokio::task::JoinSet::new();
-        for _ in 0..self.clients {
+        for number in 0..self.clients {
             let (load, next) = (self.clone(), next.clone());
-            clients.spawn(async move { client(&load, &next).await });
+            clients.spawn(async move { client(&load, number, &next).await });
         }
         let mut loaded =
             Loaded { took: Duration::ZERO, failed: 0, times: Vec::new(), first_bytes: Vec::new() };
@@ -75,17 +75,20 @@ impl Load {
     }
 }
 
-async fn client(load: &Load, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration>, usize) {
+/// One client of the load. Its conversations are its own: nobody talks twice at once in one.
+async fn client(load: &Load, own: usize, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration>, usize) {
     let clock = RealClock::default();
     let (mut times, mut firsts, mut failed) = (Vec::new(), Vec::new(), 0);
     let mut connection = None;
-    loop {
+    let each = load.conversations.div_ceil(load.clients.max(1)).max(1);
+    for round in 0.. {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= load.turns {
-            return (times, firsts, failed);
+            break;
         }
+        let session = own + (round % each) * load.clients;
         let began = clock.monotonic();
-        if let Some(first) = turn(load, number, &mut connection, &clock).await {
+        if let Some(first) = turn(load, (number, session), &mut connection, &clock).await {
             times.push(clock.monotonic().saturating_sub(began));
             firsts.push(first.saturating_sub(began));
         } else {
@@ -93,12 +96,13 @@ async fn client(load: &Load, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration
             connection = None;
         }
     }
+    (times, firsts, failed)
 }
 
 /// One turn. Says when the first byte of its answer came; nothing when it failed.
 async fn turn(
     load: &Load,
-    number: usize,
+    (number, session): (usize, usize),
     connection: &mut Option<BufReader<TcpStream>>,
     clock: &RealClock,
 ) -> Option<Duration> {
@@ -109,7 +113,6 @@ async fn turn(
         let _ = stream.set_nodelay(true);
         connection.insert(BufReader::new(stream))
     };
-    let session = number % load.conversations.max(1);
     let body =
         format!(r#"{{"messages":[{{"role":"user","content":"turn {number}"}}],"stream":{}}}"#, load.stream);
     let request = format!(
