@@ -6,13 +6,15 @@
 
 mod context_files;
 mod cut;
+mod invocation;
 mod memory;
 mod personality;
 mod skills;
 mod soul;
 
 pub use context_files::project_context;
+pub use invocation::{PLAN, invoke_text};
 pub use memory::{Change, Kept, Limits, Memory, Refusal, Target, USAGE_RULE};
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality};
-pub use skills::{Skill, SkillFilter, SkillSet};
+pub use skills::{Conditions, Skill, SkillFilter, SkillSet};
 pub use soul::{IDENTITY, create_soul, soul};

@@ -1,7 +1,7 @@
 //! The skills of a home, as far as the prompt lists them: names, categories, one line each.
 //!
-//! A skill is a folder with a `SKILL.md`; the folders above it are its category. Reading one in full, writing and
-//! installing them is not done here. A skill whose head cannot be read is listed without a description.
+//! A skill is a folder with a `SKILL.md`; the folders above it are its category. Writing and installing them is not done
+//! here; calling one by its name is (`invocation`). A skill whose head cannot be read is listed without a description.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use hermes_config::yaml::{self, Value};
 use hermes_config::{Config, Env, Home, expand_tilde};
 use hermes_text::head;
+
+use crate::invocation::command_name;
 
 const SKIPPED: [&str; 3] = [".git", ".github", ".hub"];
 /// Only the beginning of a file is looked at.
@@ -26,6 +28,8 @@ pub struct Skill {
     pub category: String,
     pub description: String,
     pub folder: PathBuf,
+    /// What it is called by, without the `/`.
+    pub command: String,
 }
 
 /// What decides whether a skill is shown.
@@ -36,6 +40,17 @@ pub struct SkillFilter {
     pub toolsets: BTreeSet<String>,
     /// `linux`, `macos`, `windows`
     pub system: String,
+    pub conditions: Conditions,
+}
+
+/// Whether what a skill asks of the tools counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Conditions {
+    /// For the prompt: it is about what the model has.
+    #[default]
+    Count,
+    /// For calling it by name: whoever does so wants it.
+    Ignored,
 }
 
 impl SkillFilter {
@@ -52,6 +67,12 @@ impl SkillFilter {
             system: std::env::consts::OS.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// The same, whatever tools there are.
+    #[must_use]
+    pub fn for_calling(self) -> Self {
+        Self { conditions: Conditions::Ignored, ..self }
     }
 }
 
@@ -144,7 +165,10 @@ impl SkillSet {
         }
         let category = if above.is_empty() { name.clone() } else { above.join("/") };
         let description = head.get("description").and_then(Value::scalar_text).unwrap_or_default();
-        self.skills.push(Skill { name: name.clone(), category, description, folder: folder.to_owned() });
+        let own_name = head.get("name").and_then(Value::scalar_text).filter(|name| !name.trim().is_empty());
+        let command = command_name(own_name.as_deref().unwrap_or(name));
+        let folder = folder.to_owned();
+        self.skills.push(Skill { name: name.clone(), category, description, folder, command });
     }
 }
 
@@ -156,6 +180,9 @@ fn is_shown(name: &str, head: &Value, filter: &SkillFilter) -> bool {
     let systems = list(head, "platforms");
     if !systems.is_empty() && !systems.iter().any(|system| system.eq_ignore_ascii_case(&filter.system)) {
         return false;
+    }
+    if filter.conditions == Conditions::Ignored {
+        return true;
     }
     let has = |names: &[String], there: &BTreeSet<String>| names.iter().any(|name| there.contains(name));
     let lacks = |names: &[String], there: &BTreeSet<String>| names.iter().any(|name| !there.contains(name));

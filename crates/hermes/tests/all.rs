@@ -24,4 +24,5 @@ mod all {
     mod sessions;
     mod shell;
     mod thousand;
+    mod words;
 }

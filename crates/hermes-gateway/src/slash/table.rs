@@ -92,7 +92,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     command("verbose", &[], "", "show more or less of what tools do", Chat, Refused),
     command("voice", &[], "[on | off | tts | status]", "answer with speech", Chat, Refused),
-    command("plan", &[], "[text]", "make a plan before doing anything", Chat, Refused),
+    command("plan", &[], "[text]", "make a plan before doing anything", Both, Refused),
     command("tools", &[], "", "the tools of this conversation", Terminal, Refused),
     command("toolsets", &[], "", "the toolsets", Terminal, Refused),
     command(

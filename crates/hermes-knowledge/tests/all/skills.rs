@@ -73,3 +73,38 @@ fn the_homes_skill_shadows_one_from_elsewhere() {
     let config = format!("skills:\n  external_dirs: ['{}']\n", other.path().display());
     assert_eq!(index(root.path(), &config, |_| ()), "  same:\n    - same: ours\n");
 }
+
+#[test]
+fn a_skill_is_called_by_its_name_its_folder_or_its_command() {
+    let root = tempfile::tempdir().unwrap();
+    skill(root.path(), "media/cutter", "name: Cut_My  Video!\ndescription: Cuts");
+    skill(root.path(), "away", "description: never");
+    skill(root.path(), "hidden", "metadata: {hermes: {requires_tools: [none]}}");
+    skill(root.path(), "mac", "platforms: [macos]");
+    fs::create_dir_all(root.path().join("skills/media/cutter/scripts")).unwrap();
+    fs::write(root.path().join("skills/media/cutter/scripts/run.sh"), "true").unwrap();
+    let config = Config::from_text(Path::new("config.yaml"), "skills: {disabled: [away]}", &Env::default());
+    let mut filter = SkillFilter::from_config(&config, "cli").for_calling();
+    "linux".clone_into(&mut filter.system);
+    let set = SkillSet::load(&Home::at(root.path()), &config, &Env::default(), &filter);
+    let commands: Vec<String> =
+        set.commands().into_iter().map(|(name, about)| format!("{name}: {about}")).collect();
+    assert_eq!(commands, ["cut-my-video: Cuts", "hidden: Invoke the hidden skill"]);
+    let script = root.path().join("skills/media/cutter/scripts/run.sh");
+    let wanted = format!(
+        "[SYSTEM: The user has invoked the \"cutter\" skill. Its instructions follow; carry them out.]\n\n\
+         ---\nname: Cut_My  Video!\ndescription: Cuts\n---\nbody\n\n\
+         [Files that belong to this skill; read_file shows them:]\n- {}\n\n\
+         The user said with it: now\n\n[Runtime note: quietly]",
+        script.display()
+    );
+    for called in ["cutter", "cut-my-video", "/Cut_My_Video"] {
+        assert_eq!(
+            set.invoke(called, " now ", Some("quietly")).as_deref(),
+            Some(wanted.as_str()),
+            "{called}"
+        );
+    }
+    assert_eq!(set.invoke("away", "", None), None);
+    assert_eq!(set.invoke("nothing", "", None), None);
+}

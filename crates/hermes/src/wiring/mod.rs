@@ -10,6 +10,7 @@ pub(crate) mod hooks;
 mod model;
 mod places;
 mod programs;
+pub(crate) mod skills;
 pub(crate) mod staff;
 mod tools;
 

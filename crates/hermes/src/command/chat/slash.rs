@@ -16,6 +16,7 @@ use serde_json::json;
 use super::lines::Talk;
 use super::opening::{self, Opened};
 use crate::context::local_time;
+use crate::wiring::skills::Shelf;
 use crate::{cli, command};
 
 /// What comes after a command.
@@ -34,6 +35,12 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         .unwrap_or((line.trim_start_matches('/'), ""));
     let rest = rest.trim();
     let typed_as = name.to_lowercase();
+    if slash::find(&typed_as, Surface::Terminal).is_none()
+        && let Some(words) = invoke(talk, &typed_as, rest)
+    {
+        talk.output.line(&format!("⚡ Loading skill: {typed_as}"));
+        return Ok(After::Say(words));
+    }
     let name = match find(&typed_as) {
         Found::Command(name) => name,
         Found::Several(names) => {
@@ -70,6 +77,7 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
             Some(text) => return Ok(After::Say(text)),
             None => talk.output.line("There is nothing to ask again."),
         },
+        "plan" => return Ok(invoke(talk, name, rest).map_or(After::Go, After::Say)),
         "title" => title(talk, rest).await?,
         "compress" => compress(talk, rest).await?,
         "rollback" => rollback(talk, rest).await?,
@@ -101,6 +109,16 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
     Ok(After::Go)
 }
 
+fn shelf(talk: &Talk<'_>) -> Shelf {
+    let context = talk.context;
+    Shelf::of(&context.home, &talk.wired.config, &context.env, "cli")
+}
+
+/// The words of a skill.
+fn invoke(talk: &Talk<'_>, name: &str, rest: &str) -> Option<String> {
+    shelf(talk).invoke(name, rest, local_time(talk.wired.agent.clock.now()))
+}
+
 enum Found {
     Command(&'static str),
     Several(Vec<String>),
@@ -130,6 +148,9 @@ fn help(talk: &Talk<'_>) {
             std::iter::once(&command.name).chain(command.aliases).map(|name| format!("/{name}")).collect();
         let left = format!("{} {}", names.join(", "), command.arguments);
         talk.output.line(&format!("  {left:<34} {}", command.about));
+    }
+    for (name, about) in shelf(talk).commands() {
+        talk.output.line(&format!("  {:<34} {about}", format!("/{name}")));
     }
     talk.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_config::settings::McpServer;
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Management, PROVIDERS, Surface, set, write};
 use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
@@ -18,8 +19,9 @@ use tokio::sync::Notify;
 use crate::cli;
 use crate::command;
 use crate::command::cron::JobScripts;
-use crate::context::Context;
+use crate::context::{Context, local_time};
 use crate::wiring::Wired;
+use crate::wiring::skills::Shelf;
 use crate::wiring::staff::context as context_of;
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
@@ -65,6 +67,7 @@ impl House {
             "yolo" => self.yolo(rest, &from.conversation),
             "rollback" => self.rollback(rest),
             "provider" => self.providers(),
+            "reload-mcp" => self.about_mcp(),
             "voice" => self.voice(rest, from),
             "restart" => {
                 self.restart.notify_one();
@@ -72,6 +75,11 @@ impl House {
             }
             _ => return None,
         })
+    }
+
+    fn shelf(&self) -> Shelf {
+        let settings = self.live.now();
+        Shelf::of(self.live.home(), &settings.config, &settings.env, "gateway")
     }
 
     fn context(&self) -> Context {
@@ -95,6 +103,15 @@ impl House {
             Ok(Err(error)) => format!("⚠️ {error:#}"),
             Err(_) => "⚠️ The choice ended without an answer.".to_owned(),
         }
+    }
+
+    fn about_mcp(&self) -> String {
+        let servers = McpServer::all(&self.live.now().config);
+        if servers.is_empty() {
+            return "No MCP servers are configured.".to_owned();
+        }
+        let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+        format!("⚠️ This release does not connect to MCP servers yet; configured: {}.", names.join(", "))
     }
 
     /// Which providers could be used as things are.
@@ -284,6 +301,14 @@ fn read_out(file: &Attachment) -> Option<String> {
 }
 
 impl Services for House {
+    fn skill(&self, name: &str, rest: &str) -> Option<String> {
+        self.shelf().invoke(name, rest, local_time(self.clock.now()))
+    }
+
+    fn skills(&self) -> Vec<(String, String)> {
+        self.shelf().commands()
+    }
+
     fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async move {
             match self.references.attach(words, window, &Cancel::new()).await {

@@ -1,0 +1,106 @@
+//! A skill called by its name: what the model reads then.
+//!
+//! The text of the skill is given whole, as its author wrote it; files beside it are named, not read.
+
+use std::fs;
+use std::path::Path;
+
+use crate::skills::{Skill, SkillSet};
+
+/// Its own plan is used where the user has no skill of that name.
+pub const PLAN: &str = include_str!("texts/plan.md");
+const MOST_FILES: usize = 50;
+
+impl SkillSet {
+    /// What the model reads when a skill is called: by its command, its name or its folder. `note` is the program's own word
+    /// about this call.
+    pub fn invoke(&self, called: &str, request: &str, note: Option<&str>) -> Option<String> {
+        let command = command_name(called);
+        let by_command = || self.skills().iter().find(|skill| skill.command == command);
+        let skill = self.skills().iter().find(|skill| skill.name == called).or_else(by_command)?;
+        let text = fs::read_to_string(skill.folder.join("SKILL.md")).ok()?;
+        Some(words(&skill.name, &text, &files_of(skill), request, note))
+    }
+
+    /// The commands skills can be called by, with a word about each.
+    pub fn commands(&self) -> Vec<(String, String)> {
+        let about = |skill: &Skill| match skill.description.as_str() {
+            "" => format!("Invoke the {} skill", skill.name),
+            text => hermes_text::single_line(text),
+        };
+        let mut commands: Vec<_> = self
+            .skills()
+            .iter()
+            .filter(|skill| !skill.command.is_empty())
+            .map(|skill| (skill.command.clone(), about(skill)))
+            .collect();
+        commands.sort();
+        commands
+    }
+}
+
+/// The same for a text that is no file of the user's.
+pub fn invoke_text(name: &str, text: &str, request: &str, note: Option<&str>) -> String {
+    words(name, text, &[], request, note)
+}
+
+fn words(name: &str, text: &str, files: &[String], request: &str, note: Option<&str>) -> String {
+    let mut parts = vec![
+        format!(
+            "[SYSTEM: The user has invoked the \"{name}\" skill. Its instructions follow; carry them out.]"
+        ),
+        text.trim().to_owned(),
+    ];
+    if !files.is_empty() {
+        let list: Vec<String> = files.iter().map(|file| format!("- {file}")).collect();
+        parts.push(format!("[Files that belong to this skill; read_file shows them:]\n{}", list.join("\n")));
+    }
+    if !request.trim().is_empty() {
+        parts.push(format!("The user said with it: {}", request.trim()));
+    }
+    parts.extend(note.map(|note| format!("[Runtime note: {note}]")));
+    parts.join("\n\n")
+}
+
+/// What a name is typed as.
+pub(crate) fn command_name(name: &str) -> String {
+    let lower = name.trim().trim_start_matches('/').to_lowercase();
+    let mut command = String::new();
+    for c in lower.chars().map(|c| if c == ' ' || c == '_' { '-' } else { c }) {
+        if c.is_ascii_alphanumeric() || (c == '-' && !command.ends_with('-')) {
+            command.push(c);
+        }
+    }
+    command.trim_matches('-').to_owned()
+}
+
+/// Everything in its folder but the skill itself and what is hidden, as whole paths.
+fn files_of(skill: &Skill) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut open = vec![skill.folder.clone()];
+    while let Some(folder) = open.pop() {
+        let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let Ok(kind) = entry.file_type() else { continue };
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            if kind.is_dir() {
+                open.push(entry.path());
+            } else if kind.is_file() && !is_itself(&entry.path(), &skill.folder) {
+                files.push(entry.path().to_string_lossy().into_owned());
+            }
+        }
+        if files.len() > MOST_FILES {
+            files.truncate(MOST_FILES);
+            break;
+        }
+    }
+    files.sort();
+    files
+}
+
+fn is_itself(path: &Path, folder: &Path) -> bool {
+    path == folder.join("SKILL.md")
+}

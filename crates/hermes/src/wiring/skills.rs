@@ -1,0 +1,67 @@
+//! Skills called by their names.
+
+use hermes_config::{Config, Env, Home};
+use hermes_knowledge::{PLAN, SkillFilter, SkillSet, invoke_text};
+use hermes_types::CivilTime;
+
+const LONGEST_SLUG: usize = 48;
+const MOST_WORDS: usize = 8;
+
+/// The skills a home has now, for whoever calls them.
+pub(crate) struct Shelf {
+    skills: SkillSet,
+}
+
+impl Shelf {
+    pub(crate) fn of(home: &Home, config: &Config, env: &Env, platform: &str) -> Self {
+        let filter = SkillFilter::from_config(config, platform).for_calling();
+        Self { skills: SkillSet::load(home, config, env, &filter) }
+    }
+
+    /// What the model reads when a skill is called; nothing, if there is none of this name.
+    pub(crate) fn invoke(&self, name: &str, request: &str, now: CivilTime) -> Option<String> {
+        if name != "plan" {
+            return self.skills.invoke(name, request, None);
+        }
+        let note = format!("write the plan to {}", plan_file(request, now));
+        let own = self.skills.invoke(name, request, Some(&note));
+        Some(own.unwrap_or_else(|| invoke_text(name, PLAN, request, Some(&note))))
+    }
+
+    pub(crate) fn commands(&self) -> Vec<(String, String)> {
+        self.skills.commands()
+    }
+}
+
+fn plan_file(request: &str, now: CivilTime) -> String {
+    let CivilTime { year, month, day, hour, minute, second, .. } = now;
+    let name = slug(request);
+    format!(".hermes/plans/{year:04}-{month:02}-{day:02}_{hour:02}{minute:02}{second:02}-{name}.md")
+}
+
+fn slug(request: &str) -> String {
+    let words = request.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let joined = words.take(MOST_WORDS).map(str::to_lowercase).collect::<Vec<_>>().join("-");
+    let short: String = joined.chars().take(LONGEST_SLUG).collect();
+    match short.trim_matches('-') {
+        "" => "conversation-plan".to_owned(),
+        slug => slug.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_named_after_what_is_asked() {
+        assert_eq!(slug("Move the API: to v2, please!"), "move-the-api-to-v2-please");
+        assert_eq!(slug("  …"), "conversation-plan");
+        assert_eq!(
+            slug("one two three four five six seven eight nine"),
+            "one-two-three-four-five-six-seven-eight"
+        );
+        assert_eq!(slug(&"word".repeat(20)).len(), LONGEST_SLUG);
+        assert_eq!(slug("Größe ändern"), "größe-ändern");
+    }
+}

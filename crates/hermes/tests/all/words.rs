@@ -1,0 +1,98 @@
+//! What people write in a chat that means more than its words: skills, references, commands of the program.
+
+use hermes_testkit::telegram::Telegram;
+use hermes_testkit::{ModelServer, Script, TempHome};
+use serde_json::json;
+
+use super::life::{Gateway, TELEGRAM_TOKEN, start_gateway};
+use super::support::{until, until_found};
+
+const ANN: i64 = 7;
+
+/// A gateway on Telegram that knows Ann, with a model that repeats what it reads.
+struct Chat {
+    telegram: Telegram,
+    server: ModelServer,
+    home: TempHome,
+    _gateway: Gateway,
+}
+
+impl Chat {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let telegram = Telegram::start(TELEGRAM_TOKEN).unwrap();
+        let server = ModelServer::start_blocking(Script::new().echo()).unwrap();
+        let config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
+            "platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}},
+        });
+        let env = format!(
+            "TELEGRAM_BOT_TOKEN={TELEGRAM_TOKEN}\nTELEGRAM_ALLOWED_USERS={ANN}\nTELEGRAM_HOME_CHANNEL={ANN}\n"
+        );
+        let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+        std::fs::create_dir_all(home.join("user")).unwrap();
+        for (name, text) in files {
+            let path = home.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let gateway = start_gateway(&home);
+        Self { telegram, server, home, _gateway: gateway }
+    }
+
+    fn says(&self, text: &str) {
+        self.telegram.person(ANN, "Ann").says(ANN, text);
+    }
+
+    fn hears(&self, part: &str) -> String {
+        let said = || self.telegram.messages(ANN).into_iter().map(|posted| posted.text);
+        let what = || format!("{part}; there is {:#?}", said().collect::<Vec<_>>());
+        until_found(what, || said().find(|text| text.contains(part)))
+    }
+
+    /// The request whose question holds this.
+    fn asked(&self, part: &str) -> String {
+        let what = || format!("a question with {part}");
+        until_found(what, || {
+            let requests = self.server.requests();
+            requests.iter().map(|request| request.body_text().into_owned()).find(|body| body.contains(part))
+        })
+    }
+}
+
+#[test]
+fn skills_are_called_by_name_and_a_plan_needs_none() {
+    let chat = Chat::new(&[
+        (
+            "skills/media/cut-video/SKILL.md",
+            "---\nname: Cut Video\ndescription: Cuts clips\n---\nUse ffmpeg.\n",
+        ),
+        ("skills/media/cut-video/references/formats.md", "mp4\n"),
+    ]);
+    chat.says("/cut_video the first minute");
+    let body = chat.asked("Use ffmpeg.");
+    assert!(body.contains(r#"invoked the \"cut-video\" skill"#), "{body}");
+    assert!(body.contains("references/formats.md") && body.contains("the first minute"), "{body}");
+    chat.hears("Use ffmpeg.");
+    chat.says("/plan Move the API to v2");
+    let body = chat.asked(r#"invoked the \"plan\" skill"#);
+    assert!(body.contains("-move-the-api-to-v2.md]"), "{body}");
+    chat.hears("move-the-api");
+    chat.says("/help");
+    assert!(chat.hears("/cut-video").contains("Cuts clips"));
+    chat.says("/reload-mcp");
+    chat.hears("No MCP servers are configured.");
+}
+
+#[test]
+fn a_message_points_at_files_of_the_working_folder() {
+    let chat = Chat::new(&[("user/notes.md", "one\ntwo\n"), ("user/.ssh/id_rsa", "hush\n")]);
+    chat.says("read @file:notes.md:2 and @file:.ssh/id_rsa");
+    let body = chat.asked("--- Attached Context ---");
+    assert!(body.contains("```md\\ntwo\\n```") && !body.contains("hush"), "{body}");
+    chat.hears("Attached Context");
+    std::fs::write(chat.home.join("user/long.txt"), "word ".repeat(200_000)).unwrap();
+    let before = chat.server.request_count();
+    chat.says("and @file:long.txt");
+    chat.hears("more than half of the model's window");
+    until("nothing was asked", || chat.server.request_count() == before);
+}
