@@ -9,6 +9,7 @@ Usage: install.sh [OPTION]...
   --hermes-home PATH  the home to prepare: settings, memory, conversations   (default: $HERMES_HOME or ~/.hermes)
   --dir PATH          where the program is installed   (default: $HERMES_INSTALL_DIR or the home's hermes-agent)
   --branch REF        branch or tag to install
+  --update            bring the source up to date first; what hermes update does
   --skip-setup        ask nothing
   --no-venv           accepted, no effect
   -h, --help          this text
@@ -16,6 +17,7 @@ Usage: install.sh [OPTION]...
 The program comes from the first of these that there is:
   HERMES_RELEASE_URL  a place with releases: $HERMES_RELEASE_URL/REF/hermes-OS-MACHINE and the same with .sha256
   --dir               when it holds the source
+  HERMES_SOURCE       a folder with the source
   this script's tree  when no other branch is asked for
   HERMES_REPO         a git repository with the source, cloned into --dir
 
@@ -28,10 +30,11 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 value() { [ "$2" -gt 1 ] || fail "$1 needs a value"; }
 
-branch='' dir='' home='' ask=yes
+branch='' dir='' home='' ask=yes update=no source=''
 while [ $# -gt 0 ]; do
     case "$1" in
         --skip-setup) ask=no ;;
+        --update) update=yes ask=no ;;
         --no-venv) ;;
         --branch) value "$1" $#; branch=$2; shift ;;
         --dir) value "$1" $#; dir=$2; shift ;;
@@ -116,6 +119,9 @@ fetch_source() {
     if is_source "$dir"; then
         source=$dir
         [ -z "$branch" ] || check_out
+    elif [ -n "${HERMES_SOURCE:-}" ]; then
+        is_source "$HERMES_SOURCE" || fail "HERMES_SOURCE ($HERMES_SOURCE) does not hold the source"
+        source=$HERMES_SOURCE
     elif [ -n "$own" ] && is_source "$own" && [ -z "$branch" ]; then
         source=$own
     elif [ -n "${HERMES_REPO:-}" ]; then
@@ -137,10 +143,26 @@ check_out() {
     git -C "$dir" checkout -q --detach "$branch" -- 2>/dev/null || fail "there is no branch or tag $branch in $dir"
 }
 
+# Brings a branch to what its origin has. Changes of the user are put aside where git keeps them, and that is said.
+bring_up_to_date() {
+    local label
+    { [ -e "$source/.git" ] && have git; } || { say "$source is not a git repository; it is built as it is"; return; }
+    git -C "$source" symbolic-ref -q HEAD >/dev/null || { say "$source is at a fixed state; it is built as it is"; return; }
+    git -C "$source" rev-parse -q --verify '@{upstream}' >/dev/null || { say "the branch in $source follows no other; it is built as it is"; return; }
+    git -C "$source" fetch -q || fail "the newest state could not be fetched; nothing was changed"
+    if [ -n "$(git -C "$source" status --porcelain --untracked-files=no)" ]; then
+        label="before hermes update, $(date '+%Y-%m-%d %H:%M')"
+        git -C "$source" stash push -q -m "$label" || fail "your changes in $source could not be put aside; nothing was changed"
+        say "Your changes in $source were put aside; git stash pop brings them back ($label)"
+    fi
+    git -C "$source" merge -q --ff-only '@{upstream}' || fail "the branch in $source has commits of its own; bring it up to date by hand"
+}
+
 from_source() {
     local profile=${HERMES_BUILD_PROFILE:-release} target folder
     find_cargo
     fetch_source
+    [ "$update" = no ] || [ -n "$branch" ] || bring_up_to_date
     say "Building in $source (this takes some minutes the first time)"
     (cd "$source" && cargo build --quiet --locked --profile "$profile" -p hermes) || fail "the build failed; nothing was installed"
     target=${CARGO_TARGET_DIR:-$source/target}
@@ -152,7 +174,8 @@ from_source() {
 # The new program takes the place of the old one in one step; one that runs goes on with the old.
 place_program() {
     mkdir -p "$dir/bin" "$dir/venv/bin"
-    : >"$dir/.hermes-install"
+    printf '%s\n' "home=$home" "branch=$branch" "source=$source" "release=${HERMES_RELEASE_URL:-}" \
+        "repository=${HERMES_REPO:-}" "profile=${HERMES_BUILD_PROFILE:-}" "target=${CARGO_TARGET_DIR:-}" >"$dir/.hermes-install"
     cp "$built" "$dir/bin/.hermes.new"
     chmod 755 "$dir/bin/.hermes.new"
     "$dir/bin/.hermes.new" --version >/dev/null || fail "the program does not run on this machine; the old one, if any, is still there"
@@ -209,6 +232,8 @@ if [ -n "${HERMES_RELEASE_URL:-}" ]; then from_release; else from_source; fi
 place_program
 link_command
 say "✓ $("$dir/bin/hermes" --version) is installed: $dir/bin/hermes"
+# What is left to do, the new program knows.
+[ "$update" = no ] || HERMES_HOME="$home" exec "$dir/bin/hermes" update --installed
 say "  Home: $home"
 [ "$home" = "$HOME/.hermes" ] || say "  Set HERMES_HOME=$home for every use of it."
 offer_service

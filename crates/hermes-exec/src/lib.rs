@@ -38,7 +38,7 @@ mod survivor;
 mod variables;
 mod worker;
 
-pub use again::become_again;
+pub use again::{become_again, become_other, own_program, start_apart};
 pub use background::{Background, InputError, Screen};
 pub use capture::Bounds;
 pub use clip::Clipped;

@@ -91,6 +91,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: DbCommand,
     },
+    /// Bring this program up to date, the way it was installed
+    Update {
+        /// What is left to do when the new program is in its place
+        #[arg(long, hide = true)]
+        installed: bool,
+    },
     /// Print a completion script for a shell
     Completion { shell: Shell },
     /// Print the version

@@ -12,4 +12,5 @@ pub(crate) mod prompt_size;
 pub(crate) mod send;
 pub(crate) mod sessions;
 pub(crate) mod status;
+pub(crate) mod update;
 pub(crate) mod webhook;

@@ -246,7 +246,11 @@ impl House {
 
 /// The program in that home; its user lives there, too.
 fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program());
+    command_of(&program(), home, arguments)
+}
+
+fn command_of(program: &str, home: &TempHome, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(home.join("user"))
@@ -260,8 +264,13 @@ fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
 }
 
 pub(crate) fn start_gateway(home: &TempHome) -> Gateway {
+    start_gateway_of(&program(), home)
+}
+
+/// The same from another place.
+pub(crate) fn start_gateway_of(program: &str, home: &TempHome) -> Gateway {
     let log = std::fs::File::options().create(true).append(true).open(home.join("gateway.out")).unwrap();
-    Gateway(hermes(home, &["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    Gateway(command_of(program, home, &["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap())
 }
 
 /// What the model says to what.

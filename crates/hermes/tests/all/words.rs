@@ -4,8 +4,8 @@ use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{ModelServer, Script, TempHome};
 use serde_json::json;
 
-use super::life::{Gateway, TELEGRAM_TOKEN, start_gateway};
-use super::support::{until, until_found};
+use super::life::{Gateway, TELEGRAM_TOKEN, start_gateway_of};
+use super::support::{program, until, until_found};
 
 const ANN: i64 = 7;
 
@@ -19,6 +19,11 @@ struct Chat {
 
 impl Chat {
     fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(files, |_| program())
+    }
+
+    /// The gateway is the program that `install` puts into the home.
+    fn with(files: &[(&str, &str)], install: impl FnOnce(&TempHome) -> String) -> Self {
         let telegram = Telegram::start(TELEGRAM_TOKEN).unwrap();
         let server = ModelServer::start_blocking(Script::new().echo()).unwrap();
         let config = json!({
@@ -35,7 +40,7 @@ impl Chat {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let gateway = start_gateway(&home);
+        let gateway = start_gateway_of(&install(&home), &home);
         Self { telegram, server, home, _gateway: gateway }
     }
 
@@ -68,6 +73,10 @@ fn skills_are_called_by_name_and_a_plan_needs_none() {
         ),
         ("skills/media/cut-video/references/formats.md", "mp4\n"),
     ]);
+    chat.says("/help");
+    assert!(chat.hears("/cut-video").contains("Cuts clips"));
+    chat.says("/reload-mcp");
+    chat.hears("No MCP servers are configured.");
     chat.says("/cut_video the first minute");
     let body = chat.asked("Use ffmpeg.");
     assert!(body.contains(r#"invoked the \"cut-video\" skill"#), "{body}");
@@ -77,10 +86,6 @@ fn skills_are_called_by_name_and_a_plan_needs_none() {
     let body = chat.asked(r#"invoked the \"plan\" skill"#);
     assert!(body.contains("-move-the-api-to-v2.md]"), "{body}");
     chat.hears("move-the-api");
-    chat.says("/help");
-    assert!(chat.hears("/cut-video").contains("Cuts clips"));
-    chat.says("/reload-mcp");
-    chat.hears("No MCP servers are configured.");
 }
 
 #[test]
@@ -95,4 +100,62 @@ fn a_message_points_at_files_of_the_working_folder() {
     chat.says("and @file:long.txt");
     chat.hears("more than half of the model's window");
     until("nothing was asked", || chat.server.request_count() == before);
+}
+
+/// An installation in the home that updates itself from a folder with this release; the program in it.
+fn installed(home: &TempHome, sum: Option<&str>) -> String {
+    let (folder, release) = (home.join("code"), home.join("releases/main"));
+    for made in [folder.join("bin"), folder.join("venv/bin"), release.clone()] {
+        std::fs::create_dir_all(made).unwrap();
+    }
+    let record =
+        format!("home={}\nrelease=file://{}\n", home.path().display(), home.join("releases").display());
+    std::fs::write(folder.join(".hermes-install"), record).unwrap();
+    std::os::unix::fs::symlink("../../bin/hermes", folder.join("venv/bin/hermes")).unwrap();
+    let named = format!("hermes-{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+    std::os::unix::fs::symlink(program(), release.join(&named)).unwrap();
+    let own = std::process::Command::new("sha256sum").arg(program()).output().unwrap().stdout;
+    let own = String::from_utf8(own).unwrap();
+    std::fs::write(release.join(format!("{named}.sha256")), sum.unwrap_or(&own)).unwrap();
+    let place = folder.join("bin/hermes");
+    std::fs::copy(program(), &place).unwrap();
+    place.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_update_asked_for_in_a_chat_is_made_and_told_there() {
+    use std::os::unix::fs::MetadataExt as _;
+    let chat = Chat::with(&[(".update_check", "{}")], |home| installed(home, None));
+    let inode = |chat: &Chat| std::fs::metadata(chat.home.join("code/bin/hermes")).unwrap().ino();
+    let before = inode(&chat);
+    chat.says("hello");
+    chat.hears("hello");
+    chat.says("/update");
+    chat.hears("Starting Hermes update");
+    let told = chat.hears("Hermes update finished.");
+    assert!(told.contains("Update complete!") && told.contains("begins again with it"), "{told}");
+    assert_ne!(inode(&chat), before, "the program was replaced");
+    for left in [".update_check", ".update_pending.json", ".update_pending.claimed.json", ".update_exit_code"]
+    {
+        until(left, || !chat.home.join(left).exists());
+    }
+    chat.says("are you there?");
+    chat.hears("are you there?");
+}
+
+#[test]
+fn an_update_that_fails_leaves_the_old_program_and_says_why() {
+    let chat = Chat::with(&[], |home| installed(home, Some("0000  hermes\n")));
+    chat.says("/update");
+    let told = chat.hears("Hermes update failed");
+    assert!(told.contains("is not what its checksum says"), "{told}");
+    chat.says("still there?");
+    chat.hears("still there?");
+}
+
+#[test]
+fn a_program_that_was_not_installed_says_so() {
+    let chat = Chat::new(&[]);
+    chat.says("/update");
+    chat.hears("was not installed by install.sh");
 }

@@ -6,6 +6,7 @@ mod service;
 mod services;
 mod setup;
 mod status;
+mod update;
 
 use std::process::ExitCode;
 

@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::services::House;
+use super::update;
 use crate::cli::{self, ChatArguments};
 use crate::context::{Context, local_time};
 use crate::log::{self, Echo};
@@ -313,6 +314,7 @@ impl Running {
             tokio::select! {
                 heard = signals.heard() => match heard {
                     Heard::Stop => return Ending::Stop,
+                    Heard::Restart => return Ending::Restart,
                     Heard::Drain => {
                         tracing::info!("the gateway takes no new turns");
                         self.gateway.drain();
@@ -322,6 +324,7 @@ impl Running {
                 () = self.restart.notified() => return Ending::Restart,
                 () = clock.sleep(wait) => {
                     self.gateway.tidy().await;
+                    update::report(&self.gateway).await;
                     self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE, clock.now()).await;
                 }
             }
@@ -383,12 +386,14 @@ struct Stopping {
     interrupt: Signals,
     terminate: Signals,
     drain: Signals,
+    restart: Signals,
 }
 
 /// What a signal asks for.
 enum Heard {
     Stop,
     Drain,
+    Restart,
 }
 
 impl Stopping {
@@ -397,6 +402,7 @@ impl Stopping {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             drain: signal(SignalKind::user_defined1())?,
+            restart: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -405,6 +411,7 @@ impl Stopping {
             _ = self.interrupt.recv() => Heard::Stop,
             _ = self.terminate.recv() => Heard::Stop,
             _ = self.drain.recv() => Heard::Drain,
+            _ = self.restart.recv() => Heard::Restart,
         }
     }
 }

@@ -16,6 +16,7 @@ use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort,
 
 use tokio::sync::Notify;
 
+use super::update;
 use crate::cli;
 use crate::command;
 use crate::command::cron::JobScripts;
@@ -67,6 +68,7 @@ impl House {
             "yolo" => self.yolo(rest, &from.conversation),
             "rollback" => self.rollback(rest),
             "provider" => self.providers(),
+            "update" => self.update(from),
             "reload-mcp" => self.about_mcp(),
             "voice" => self.voice(rest, from),
             "restart" => {
@@ -103,6 +105,11 @@ impl House {
             Ok(Err(error)) => format!("⚠️ {error:#}"),
             Err(_) => "⚠️ The choice ended without an answer.".to_owned(),
         }
+    }
+
+    fn update(&self, from: &Waiting) -> String {
+        let variables = Variables::for_commands(self.live.now().env.iter(), &[], &[]);
+        update::begin(self.live.home(), &variables, from, self.clock.now())
     }
 
     fn about_mcp(&self) -> String {

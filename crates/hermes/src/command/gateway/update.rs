@@ -1,0 +1,145 @@
+//! `/update`: the update runs beside the gateway, and whoever asked is told how it went.
+//!
+//! The gateway begins again in between, so what has to be known afterwards lies in files: who asked, what was said, how it
+//! ended. The report has a key of its own; told twice by two processes, it arrives once.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hermes_config::{Home, write};
+use hermes_exec::{Variables, start_apart};
+use hermes_gateway::Gateway;
+use hermes_store::Waiting;
+use hermes_text::tail;
+use hermes_types::{Piece, Place, Reply, Timestamp};
+use serde_json::{Value, json};
+
+use crate::command::update::Installation;
+
+/// An update that has said nothing for so long has failed.
+const LONGEST: Duration = Duration::from_mins(30);
+const TOO_LONG: i32 = 124;
+const LONGEST_TOLD: usize = 3500;
+
+/// The files between the one who asks and the one who tells.
+struct Files {
+    pending: PathBuf,
+    claimed: PathBuf,
+    said: PathBuf,
+    code: PathBuf,
+}
+
+impl Files {
+    fn of(home: &Home) -> Self {
+        Self {
+            pending: home.join(".update_pending.json"),
+            claimed: home.join(".update_pending.claimed.json"),
+            said: home.join(".update_output.txt"),
+            code: home.join(".update_exit_code"),
+        }
+    }
+
+    fn forget(&self) {
+        for file in [&self.claimed, &self.said, &self.code] {
+            // Not there, or the next report finds it.
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Starts it, and says so.
+pub(super) fn begin(home: &Home, variables: &Variables, from: &Waiting, now: Timestamp) -> String {
+    let files = Files::of(home);
+    if files.pending.exists() {
+        return "⚕ An update is under way already.".to_owned();
+    }
+    let own = match Installation::own() {
+        Ok(own) => own,
+        Err(error) => return format!("⚠️ {error:#}"),
+    };
+    files.forget();
+    let place = &from.envelope.place;
+    let pending = json!({
+        "platform": from.envelope.platform,
+        "chat_id": place.chat_id,
+        "thread_id": place.thread_id,
+        "user_id": from.envelope.sender.user_id,
+        "timestamp": now.seconds(),
+        "place": place,
+    });
+    let started = write::replace(&files.pending, pending.to_string().as_bytes())
+        .map_err(|error| error.to_string())
+        .and_then(|()| {
+            start_apart(&own.program, "update", variables, (&files.said, &files.code))
+                .map_err(|error| error.to_string())
+        });
+    match started {
+        Ok(()) => "⚕ Starting Hermes update… I'll notify you when it's done.".to_owned(),
+        Err(error) => {
+            let _ = fs::remove_file(&files.pending);
+            format!("⚠️ The update could not be started: {error}")
+        }
+    }
+}
+
+/// Tells whoever asked, once it has ended. Does nothing as long as there is nothing to tell.
+pub(super) async fn report(gateway: &Gateway) {
+    let files = Files::of(gateway.live.home());
+    if !files.claimed.exists() {
+        let Some(asked) = read(&files.pending) else { return };
+        let since = Timestamp(asked["timestamp"].as_f64().unwrap_or_default());
+        let overdue = gateway.clock.now().since(since) > LONGEST;
+        if !files.code.exists() && !overdue {
+            return;
+        }
+        if fs::rename(&files.pending, &files.claimed).is_err() {
+            return;
+        }
+    }
+    let Some(asked) = read(&files.claimed) else { return files.forget() };
+    let Some(reply) = told(&asked, &files) else { return files.forget() };
+    match gateway.enqueue(reply).await {
+        Ok(()) => files.forget(),
+        Err(error) => tracing::warn!(%error, "how the update went could not be told yet"),
+    }
+}
+
+fn read(file: &PathBuf) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(file).ok()?).ok()
+}
+
+fn told(asked: &Value, files: &Files) -> Option<Reply> {
+    let code = fs::read_to_string(&files.code).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    let said = fs::read(&files.said).unwrap_or_default();
+    let said = hermes_exec::strip_ansi(&String::from_utf8_lossy(&said)).trim().to_owned();
+    let headline = match code.unwrap_or(TOO_LONG) {
+        0 => "✅ Hermes update finished.".to_owned(),
+        TOO_LONG => "❌ Hermes update failed: it took longer than half an hour.".to_owned(),
+        code => format!("❌ Hermes update failed ({code})."),
+    };
+    let text = if said.is_empty() {
+        headline
+    } else {
+        format!("{headline}\n\n```\n{}\n```", tail(&said, LONGEST_TOLD))
+    };
+    Some(Reply {
+        platform: asked["platform"].as_str()?.to_owned(),
+        place: place_of(asked)?,
+        pieces: vec![Piece::Text { text }],
+        reply_to: None,
+        choices: Vec::new(),
+        draft: None,
+        idempotency_key: format!("update:{}", asked["timestamp"]),
+    })
+}
+
+/// Another release may have written only the first two.
+fn place_of(asked: &Value) -> Option<Place> {
+    let plain = || {
+        let place =
+            json!({"chat_id": asked["chat_id"].as_str()?, "kind": "dm", "thread_id": asked["thread_id"]});
+        serde_json::from_value(place).ok()
+    };
+    serde_json::from_value(asked["place"].clone()).ok().or_else(plain)
+}
