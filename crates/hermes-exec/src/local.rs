@@ -40,6 +40,8 @@ pub struct LocalOptions {
 #[derive(Debug)]
 pub struct LocalHost {
     options: LocalOptions,
+    /// Where the shells' dumps lie: commands in the fence cannot write there.
+    dumps: PathBuf,
     shell: Option<Shell>,
     clock: Arc<dyn Clock>,
     login: OnceCell<Option<Snapshot>>,
@@ -52,12 +54,18 @@ impl LocalHost {
         let sandbox = options.sandbox.clone().with_temporary(&options.temp);
         let options = LocalOptions { sandbox, ..options };
         let shell = Shell::find(&options.variables);
-        Arc::new(Self { options, shell, clock, login: OnceCell::new() })
+        let dumps = options.sandbox.shelf().unwrap_or_else(|| options.temp.clone());
+        Arc::new(Self { options, dumps, shell, clock, login: OnceCell::new() })
     }
 
     /// A task's place, which begins in `start`.
     pub fn open(self: &Arc<Self>, start: PathBuf) -> Local {
-        Local { host: Arc::clone(self), directory: Mutex::new(start), snapshot: OnceCell::new() }
+        self.open_within(start.clone(), start)
+    }
+
+    /// The same for a task that is about `anchor`, wherever it is now.
+    pub fn open_within(self: &Arc<Self>, anchor: PathBuf, start: PathBuf) -> Local {
+        Local { host: Arc::clone(self), anchor, directory: Mutex::new(start), snapshot: OnceCell::new() }
     }
 
     /// What holds commands in, in a sentence; none when nothing does and nobody asked for it.
@@ -73,10 +81,11 @@ impl LocalHost {
     async fn login(&self) -> Option<&Snapshot> {
         let taken = self.login.get_or_init(|| async {
             let shell = self.shell.as_ref().filter(|shell| shell.kind == Kind::Bash)?;
-            let snapshot = Snapshot::new(&self.options.temp);
+            let path = self.options.variables.get("PATH").unwrap_or_default();
+            let snapshot = Snapshot::new(&self.dumps, &self.options.temp);
             let launch = Launch {
                 program: shell.program.clone(),
-                arguments: vec!["-lc".into(), snapshot.take_script().into()],
+                arguments: vec!["-lc".into(), snapshot.take_script(path).into()],
                 variables: self.options.variables.pairs(),
                 directory: PathBuf::from("/"),
                 lifetime: Lifetime::Bound,
@@ -100,8 +109,8 @@ impl LocalHost {
         taken.await.as_ref()
     }
 
-    fn fence(&self, directory: &Path) -> Result<Option<Arc<Fence>>, RunError> {
-        let fence = self.options.sandbox.around(directory).map_err(RunError::Refused)?;
+    fn fence(&self, anchor: &Path, directory: &Path) -> Result<Option<Arc<Fence>>, RunError> {
+        let fence = self.options.sandbox.around(anchor, directory).map_err(RunError::Refused)?;
         Ok(fence.map(Arc::new))
     }
 }
@@ -110,6 +119,8 @@ impl LocalHost {
 #[derive(Debug)]
 pub struct Local {
     host: Arc<LocalHost>,
+    /// Where it began: what commands may write is around it, wherever they go.
+    anchor: PathBuf,
     directory: Mutex<PathBuf>,
     snapshot: OnceCell<Option<Snapshot>>,
 }
@@ -166,7 +177,9 @@ impl Local {
         let (before, after) = prepared.script.mark();
         let mut last = self.directory();
         if let Some(found) = output.take_mark(&before, &after) {
-            prepared.script.keep();
+            if side == Side::Inside {
+                prepared.script.keep();
+            }
             let found = PathBuf::from(found);
             last.clone_from(&found);
             // A folder named for one call is for that call only.
@@ -208,7 +221,12 @@ impl Local {
     ) -> Result<Prepared, RunError> {
         let shell = self.host.shell()?.clone();
         let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
-        let (flag, mut variables, script) = if let Some(snapshot) = self.snapshot().await {
+        // What commands inside the fence left behind must not decide what one outside does.
+        let snapshot = match side {
+            Side::Inside => self.snapshot().await,
+            Side::Outside => self.host.login().await,
+        };
+        let (flag, mut variables, script) = if let Some(snapshot) = snapshot {
             let script = match purpose {
                 Use::Call => snapshot.call(text, &directory),
                 Use::Background => snapshot.background(text, &directory),
@@ -222,7 +240,7 @@ impl Local {
             variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));
         }
         let fence = match side {
-            Side::Inside => self.host.fence(&directory)?,
+            Side::Inside => self.host.fence(&self.anchor, &directory)?,
             Side::Outside => None,
         };
         Ok(Prepared { shell, flag, variables, directory, script, fence })

@@ -66,7 +66,8 @@ impl Scripts {
     }
 
     pub async fn run(&self, script: Script<'_>, cancel: &Cancel) -> Result<ScriptRun, RunError> {
-        let fence = self.sandbox.around(script.fenced_to).map_err(RunError::Refused)?.map(Arc::new);
+        let fence =
+            self.sandbox.around(script.fenced_to, script.directory).map_err(RunError::Refused)?.map(Arc::new);
         let launch = Launch {
             program: script.program.to_owned(),
             arguments: script.arguments,

@@ -16,16 +16,21 @@ use crate::shell::quote;
 /// Longer commands go through a file: one argument of a program may not be longer than 128 KiB.
 const LONGEST_ARGUMENT: usize = 100_000;
 
+const LONGEST_EXPORTS: u64 = 4 * 1024 * 1024;
+
 /// Files that are removed with their owner.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// What their paths begin with.
     base: PathBuf,
+    /// Where a call leaves what it has to say; commands may write there.
+    open: PathBuf,
 }
 
 impl Snapshot {
-    pub(crate) fn new(folder: &Path) -> Self {
-        Self { base: fleeting(folder, "hermes-snap-") }
+    /// Files in `folder`; what calls leave goes through `open`.
+    pub(crate) fn new(folder: &Path, open: &Path) -> Self {
+        Self { base: fleeting(folder, "hermes-snap-"), open: open.to_owned() }
     }
 
     fn file(&self, ending: &str) -> PathBuf {
@@ -43,12 +48,16 @@ impl Snapshot {
         self.file("env")
     }
 
-    /// What a login shell runs to fill both files.
-    pub(crate) fn take_script(&self) -> String {
+    /// What a login shell runs to fill both files. What the user's own path has beyond the login shell's comes first.
+    pub(crate) fn take_script(&self, path: &str) -> String {
+        let given = quote(path);
         let (definitions, exports) = (word(&self.definitions()), word(&self.exports()));
         format!(
             "umask 077\n\
              if [ -r ~/.bashrc ]; then . ~/.bashrc; fi </dev/null >/dev/null 2>&1\n\
+             __more= __ifs=$IFS IFS=:\n\
+             for __one in {given}; do case :$PATH: in *\":$__one:\"*) ;; *) __more=$__more$__one:;; esac; done\n\
+             IFS=$__ifs; export PATH=$__more$PATH; unset __more __one __ifs\n\
              {{ declare -F | while read -r _ _ name; do case $name in _[!_]*) ;; *) declare -f -- \"$name\";; esac; done\n\
              alias -p\n\
              shopt -p\n\
@@ -63,7 +72,7 @@ impl Snapshot {
 
     /// A copy that a task may change.
     pub(crate) fn fork(&self) -> io::Result<Self> {
-        let copy = Self::new(self.base.parent().unwrap_or(Path::new("/")));
+        let copy = Self::new(self.base.parent().unwrap_or(Path::new("/")), &self.open);
         for (from, to) in [(self.definitions(), copy.definitions()), (self.exports(), copy.exports())] {
             fs::copy(from, to)?;
         }
@@ -73,7 +82,7 @@ impl Snapshot {
     /// The script of one call, and what it leaves.
     pub(crate) fn call(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
         let id = random_hex(12);
-        let new_exports = self.file(&id);
+        let new_exports = fleeting(&self.open, "hermes-snap-");
         let (text, file) = self.eval(command, &id)?;
         let mark = format!("__HERMES_CWD_{id}__");
         let script = format!(
@@ -140,8 +149,13 @@ impl CallScript {
 
     /// The script came to its end: its exports hold from now on.
     pub(crate) fn keep(&self) {
-        if fs::metadata(&self.new_exports).is_ok_and(|found| found.len() > 0) {
-            let _ = fs::rename(&self.new_exports, &self.exports);
+        let Some(exports) = read_plain(&self.new_exports).filter(|exports| !exports.is_empty()) else {
+            return;
+        };
+        let beside = self.exports.with_extension("new");
+        let _ = fs::remove_file(&beside);
+        if write_private(&beside, &exports).is_ok() {
+            let _ = fs::rename(&beside, &self.exports);
         }
     }
 }
@@ -157,6 +171,20 @@ impl Drop for CallScript {
 
 fn word(path: &Path) -> String {
     quote(&path.to_string_lossy())
+}
+
+/// A file a command left. A link could lead to something it cannot read itself.
+fn read_plain(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_EXPORTS).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -10,19 +10,33 @@ use hermes_types::TaskId;
 #[derive(Debug, Clone)]
 pub struct Folders {
     start: Arc<PathBuf>,
+    /// Where the user put a task that starts elsewhere.
+    placed: Arc<Mutex<HashMap<TaskId, PathBuf>>>,
     moved: Arc<Mutex<HashMap<TaskId, PathBuf>>>,
 }
 
 impl Folders {
     /// Every task starts in `start`.
     pub fn new(start: PathBuf) -> Self {
-        Self { start: Arc::new(start), moved: Arc::default() }
+        Self { start: Arc::new(start), placed: Arc::default(), moved: Arc::default() }
     }
 
     /// Where the task is now.
     pub fn of(&self, task: &TaskId) -> PathBuf {
         let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        moved.get(task).cloned().unwrap_or_else(|| self.start.to_path_buf())
+        moved.get(task).cloned().unwrap_or_else(|| self.anchor(task))
+    }
+
+    /// Where the task began. What its commands may write is around it, wherever they go.
+    pub fn anchor(&self, task: &TaskId) -> PathBuf {
+        let placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        placed.get(task).cloned().unwrap_or_else(|| self.start.to_path_buf())
+    }
+
+    /// Has a task begin in another folder, because the user says so.
+    pub fn place(&self, task: &TaskId, folder: PathBuf) {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), folder);
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 
     pub fn set(&self, task: &TaskId, folder: PathBuf) {
@@ -31,6 +45,7 @@ impl Folders {
 
     /// Forgets a task that has ended.
     pub fn forget(&self, task: &TaskId) {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 }

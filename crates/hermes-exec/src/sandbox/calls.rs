@@ -1,5 +1,5 @@
 //! System calls a fenced command has no use for: looking into other processes, mounting, kernel modules, keys, new
-//! namespaces, and, where the network is off, every socket but those of this machine.
+//! namespaces, files that run as their owner, and, where the network is off, every socket but those of this machine.
 //!
 //! They answer "not permitted" instead of ending the program. `clone3` answers "not known", because its flags cannot be
 //! looked at; every libc then uses `clone`, whose flags can. Programs of another architecture are not let run at all.
@@ -62,6 +62,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_setns,
+    // Through it other calls are made behind the filter's back.
+    libc::SYS_io_uring_setup,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
@@ -119,6 +121,30 @@ fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, answer: libc::c_int) -> Optio
     BpfProgram::try_from(filter).ok()
 }
 
+/// Calls that set a file's mode, and which argument it is.
+const MODES: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    // The newest, by number: not every libc names it.
+    (452, 2),
+];
+
+/// Calls that may make a file, and which arguments are their flags and its mode.
+const MAKING: &[(libc::c_long, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+    (libc::SYS_openat, 2, 3),
+];
+
+fn bits(argument: u8, bits: u32) -> Result<SeccompCondition, seccompiler::BackendError> {
+    let bits = u64::from(bits);
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(bits), bits)
+}
+
 fn rules(reach: Reach) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     for call in [libc::SYS_unshare, libc::SYS_clone] {
@@ -131,6 +157,13 @@ fn rules(reach: Reach) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::B
             })
             .collect();
         rules.insert(call, with_namespace?);
+    }
+    for (call, argument) in MODES {
+        rules.insert(*call, vec![SeccompRule::new(vec![bits(*argument, libc::S_ISUID)?])?]);
+    }
+    for (call, flags, mode) in MAKING {
+        let making = bits(*flags, libc::O_CREAT.unsigned_abs())?;
+        rules.insert(*call, vec![SeccompRule::new(vec![making, bits(*mode, libc::S_ISUID)?])?]);
     }
     if reach == Reach::ThisMachine {
         let other = |family: libc::c_int| {

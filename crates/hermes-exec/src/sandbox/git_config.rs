@@ -102,6 +102,8 @@ fn runs_program(key: &str, value: &str) -> bool {
         "core.askpass",
         "core.gitproxy",
         "core.alternaterefscommand",
+        "core.attributesfile",
+        "core.worktree",
         "sequence.editor",
         "diff.external",
         "gpg.program",
@@ -113,6 +115,8 @@ fn runs_program(key: &str, value: &str) -> bool {
         "sendemail.smtpserver",
         "sendemail.sendmailcmd",
         "web.browser",
+        "help.browser",
+        "man.viewer",
     ];
     const ENDINGS: &[(&str, &[&str])] = &[
         ("alias", &[""]),
@@ -122,16 +126,20 @@ fn runs_program(key: &str, value: &str) -> bool {
         ("difftool", &["cmd", "path"]),
         ("filter", &["clean", "smudge", "process"]),
         ("gpg", &["program", "defaultkeycommand"]),
+        ("guitool", &["cmd"]),
         ("hook", &["command"]),
         ("includeif", &["path"]),
         ("man", &["cmd", "path"]),
         ("merge", &["driver"]),
         ("mergetool", &["cmd", "path"]),
         ("pager", &[""]),
+        ("protocol", &["allow"]),
         ("remote", &["uploadpack", "receivepack", "vcs", "proxy"]),
+        ("sendemail", &["tocmd", "cccmd", "headercmd", "sendmailcmd", "smtpserver"]),
         ("submodule", &["update"]),
         ("tar", &["command"]),
         ("trailer", &["command", "cmd"]),
+        ("url", &["insteadof", "pushinsteadof"]),
     ];
     if WHOLE.contains(&key) {
         return true;
@@ -145,6 +153,8 @@ fn runs_program(key: &str, value: &str) -> bool {
         // Only one that begins so is for the shell.
         "alias" | "submodule" => listed && value.starts_with('!'),
         "remote" if matches!(last, "url" | "pushurl") => value.starts_with("ext::"),
+        // Only one that leads to a helper.
+        "url" => listed && key.contains("::"),
         _ => listed,
     }
 }

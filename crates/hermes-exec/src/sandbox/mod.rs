@@ -124,6 +124,14 @@ impl Sandbox {
         is_possible()
     }
 
+    /// A private folder no fenced command can write to; nothing where there is no fence.
+    pub(crate) fn shelf(&self) -> Option<PathBuf> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let shelf = self.is_active().then(|| self.places.hermes_home.join("sandboxes/shells"))?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf).ok()?;
+        Some(shelf)
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         self.mode != SandboxMode::Off && is_possible()
     }
@@ -155,15 +163,16 @@ impl Sandbox {
         }
     }
 
-    /// The fence for a command that starts in `directory`.
-    pub(crate) fn around(&self, directory: &Path) -> Result<Option<Fence>, String> {
+    /// The fence for a command that starts in `directory`, in a conversation about the project `anchor` lies in. Where the
+    /// command goes makes no difference to what it may write: a model chooses that.
+    pub(crate) fn around(&self, anchor: &Path, directory: &Path) -> Result<Option<Fence>, String> {
         match (self.mode, is_possible()) {
             (SandboxMode::Off, _) | (SandboxMode::Auto, false) => return Ok(None),
             (SandboxMode::On, false) => return Err(REFUSED.to_owned()),
             (_, true) => {}
         }
         // Without it, what fills a folder or a disk would be the way out.
-        Fence::build(self, directory)
+        Fence::build(self, anchor, directory)
             .map(Some)
             .map_err(|reason| format!("no sandbox could be made: {reason}"))
     }
@@ -190,9 +199,9 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    fn build(sandbox: &Sandbox, directory: &Path) -> Result<Self, String> {
+    fn build(sandbox: &Sandbox, anchor: &Path, directory: &Path) -> Result<Self, String> {
         let places = &sandbox.places;
-        let project = tree::project_of(directory, places);
+        let project = tree::project_of(anchor, places);
         let guarded = tree::repositories_in(&project, &places.writable);
         let limits = Limits {
             writable: tree::writable_roots(&project, places),
@@ -209,9 +218,10 @@ impl Fence {
         let mounts = {
             let git: Vec<PathBuf> = guarded.iter().map(|(_, git)| git.clone()).collect();
             let keep = |mounts: mounts::Mounts| {
-                mounts.keeping(&limits.unreadable, &limits.unchangeable, &places.hermes_home)
+                let home = &places.hermes_home;
+                mounts.keeping(&limits.unreadable, &limits.unchangeable, &limits.writable, home)
             };
-            let mounts = mounts::Mounts::around(&git);
+            let mounts = mounts::Mounts::around(&limits.writable, &git, &places.writable);
             if openings.covered.is_empty() {
                 mounts
             } else {
@@ -228,7 +238,10 @@ impl Fence {
             places: Arc::clone(places),
             directory: directory.to_owned(),
             limits,
-            repositories: guarded.iter().filter_map(|(project, _)| Repository::record(project)).collect(),
+            repositories: guarded
+                .iter()
+                .filter_map(|(project, git)| Repository::record(project, git))
+                .collect(),
             startup: open_home.then(|| Startup::record(&places.user_home)),
         })
     }

@@ -1,10 +1,11 @@
-//! Hooks that cannot be written, and buses that cannot be reached, by a view of the folders made for the command.
+//! A view of the folders made for the command: everything read-only but what it may write to, hooks and start-up files
+//! read-only, secrets and sockets of programs that would act for it hidden.
 //!
-//! Landlock can only allow: whoever may create files in a repository may create them in its `hooks`. A mount namespace
-//! can take that back. It needs a user namespace, or to be root; where the system forbids both, this does nothing and what
-//! a command changes is put back afterwards (`repository`). Asked once.
+//! Landlock can only allow, and knows nothing of owners, modes and times of files; a mount namespace can take back what
+//! it allows, and covers those too. It needs a user namespace, or to be root; where the system forbids both, this does
+//! nothing and what a command changes is put back afterwards (`repository`). Asked once.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,14 @@ use std::sync::LazyLock;
 
 use rustix::process::{getegid, geteuid};
 
-const NOTHING: &std::ffi::CStr = c"/dev/null";
+const NOTHING: &CStr = c"/dev/null";
+/// Folders of devices that are memory, not hardware.
+const SHARED_MEMORY: &[&str] = &["/dev/shm", "/dev/mqueue"];
 
-/// What a child does to its view before anything else holds it in.
+/// What a child does to its view before anything else holds it in. Paths in each list stand above those within them.
 #[derive(Debug)]
 pub(super) struct Mounts {
+    writable: Vec<CString>,
     /// Bound to themselves, so that they cannot be renamed.
     fixed: Vec<CString>,
     read_only: Vec<CString>,
@@ -42,24 +46,19 @@ impl Mounts {
         *POSSIBLE
     }
 
-    /// For a command that may write to these repositories.
-    pub(super) fn around(repositories: &[PathBuf]) -> Option<Self> {
+    /// For a command that may write to these folders, with these repositories in them. Sockets that stay usable are named.
+    pub(super) fn around(writable: &[PathBuf], repositories: &[PathBuf], usable: &[PathBuf]) -> Option<Self> {
         if !Self::are_possible() {
             return None;
         }
-        let hooks: Vec<PathBuf> =
-            repositories.iter().map(|git| git.join("hooks")).filter(|hooks| is_real_folder(hooks)).collect();
-        let uid = geteuid().as_raw();
-        // Whoever answers there starts programs outside, and hands out what keyrings hold.
-        let mut buses = vec![format!("/run/user/{uid}/bus"), format!("/run/user/{uid}/systemd/private")];
-        if uid == 0 {
-            buses.extend(["/run/dbus/system_bus_socket", "/run/systemd/private"].map(str::to_owned));
-        }
-        let hidden = buses.iter().map(PathBuf::from).filter(|path| path.exists());
+        let hooks = repositories.iter().map(|git| git.join("hooks")).filter(|hooks| is_real_folder(hooks));
+        let sockets = sockets().into_iter().filter(|path| path.exists() && !usable.contains(path));
+        let memory = SHARED_MEMORY.iter().map(PathBuf::from);
         Some(Self {
-            fixed: repositories.iter().filter(|git| is_real_folder(git)).filter_map(text).collect(),
-            read_only: hooks.iter().filter_map(text).collect(),
-            hidden: hidden.filter_map(|path| text(&path)).collect(),
+            writable: texts(writable.iter().cloned().chain(memory)),
+            fixed: texts(repositories.iter().filter(|git| is_real_folder(git)).cloned()),
+            read_only: texts(hooks),
+            hidden: texts(sockets),
             closed_files: Vec::new(),
             closed_folders: Vec::new(),
             emptiness: CString::default(),
@@ -67,26 +66,40 @@ impl Mounts {
         })
     }
 
-    /// Also keeps these from being read, and those from being changed. An empty folder in `home` stands in for folders
-    /// with secrets.
+    /// Also keeps these from being read, and those from being changed or moved away with the folders around them. An empty
+    /// folder in `home` stands in for folders with secrets.
     pub(super) fn keeping(
         mut self,
         unreadable: &[PathBuf],
         unchangeable: &[PathBuf],
+        open: &[PathBuf],
         home: &Path,
     ) -> io::Result<Self> {
         self.emptiness = empty_folder(home)?;
-        let (folders, files): (Vec<_>, Vec<_>) = unreadable.iter().partition(|path| is_real_folder(path));
-        self.closed_folders.extend(folders.into_iter().filter_map(text));
-        self.closed_files.extend(files.into_iter().filter_map(text));
+        let around = unreadable.iter().chain(unchangeable).flat_map(|path| ways_to(path, open));
+        let fixed = self.fixed.iter().map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
+        self.fixed = texts(fixed.chain(around));
+        let (folders, files): (Vec<_>, Vec<_>) =
+            unreadable.iter().cloned().partition(|path| is_real_folder(path));
+        self.closed_folders = texts(folders);
+        self.closed_files = texts(files);
         let changeable = unchangeable.iter().filter(|path| !unreadable.contains(path));
-        self.read_only.extend(changeable.filter_map(text));
+        self.read_only.extend(texts(changeable.cloned()));
         Ok(self)
     }
 
     /// Makes system calls only: it runs in a forked child.
     pub(super) fn enter(&self) -> io::Result<()> {
         self.unshare()?;
+        for path in &self.writable {
+            unless_gone(mount(path, path, libc::MS_BIND | libc::MS_REC))?;
+        }
+        set_attributes(c"/", libc::AT_RECURSIVE, libc::MOUNT_ATTR_RDONLY, 0)?;
+        for path in &self.writable {
+            let whole = set_attributes(path, libc::AT_RECURSIVE, 0, libc::MOUNT_ATTR_RDONLY);
+            // Something below may be read-only for good.
+            unless_gone(whole.or_else(|_| set_attributes(path, 0, 0, libc::MOUNT_ATTR_RDONLY)))?;
+        }
         for path in self.fixed.iter().chain(&self.read_only) {
             unless_gone(mount(path, path, libc::MS_BIND | libc::MS_REC))?;
         }
@@ -124,6 +137,48 @@ impl Mounts {
     }
 }
 
+/// Sockets of programs that do what they are told, outside: start programs, type into terminals, hand out keys.
+fn sockets() -> Vec<PathBuf> {
+    let uid = geteuid().as_raw();
+    let own = format!("/run/user/{uid}");
+    let mut sockets: Vec<String> = ["bus", "systemd/private", "podman/podman.sock", "docker.sock"]
+        .iter()
+        .map(|name| format!("{own}/{name}"))
+        .chain(
+            ["/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock"]
+                .map(str::to_owned),
+        )
+        .collect();
+    if uid == 0 {
+        sockets.extend(["/run/dbus/system_bus_socket", "/run/systemd/private"].map(str::to_owned));
+    }
+    let mut found: Vec<PathBuf> = sockets.into_iter().map(PathBuf::from).collect();
+    for folder in [format!("/tmp/tmux-{uid}"), format!("/run/screen/S-{uid}"), format!("{own}/keyring")] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        // An agent that signs is what `git push` needs.
+        found.extend(entries.map(|entry| entry.path()).filter(|path| !path.ends_with("keyring/ssh")));
+    }
+    found
+}
+
+/// The folders between a path and the folder it may be written in.
+fn ways_to(path: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
+    let Some(root) =
+        open.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len())
+    else {
+        return Vec::new();
+    };
+    path.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
+}
+
+/// Without repeats, those above before those within them.
+fn texts(paths: impl IntoIterator<Item = PathBuf>) -> Vec<CString> {
+    let mut paths: Vec<PathBuf> = paths.into_iter().collect();
+    paths.sort();
+    paths.dedup();
+    paths.iter().filter_map(text).collect()
+}
+
 /// A folder of ours that nobody may open and nothing is in; made where it is missing.
 fn empty_folder(home: &Path) -> io::Result<CString> {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -152,6 +207,7 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
     use std::os::unix::process::CommandExt;
     let Some(folder) = text("/usr") else { return false };
     let trial = Mounts {
+        writable: vec![folder.clone()],
         fixed: Vec::new(),
         read_only: vec![folder],
         hidden: Vec::new(),
@@ -180,14 +236,18 @@ fn text(path: impl AsRef<Path>) -> Option<CString> {
     CString::new(path.as_ref().as_os_str().as_bytes()).ok()
 }
 
-fn mount(from: &std::ffi::CStr, to: &std::ffi::CStr, flags: libc::c_ulong) -> io::Result<()> {
+fn mount(from: &CStr, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     // SAFETY: both texts end with a zero and outlive the call; the other two pointers may be null.
     #[expect(unsafe_code, reason = "rustix's way allocates, which a forked child must not")]
     checked(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), ptr::null(), flags, ptr::null()) })
 }
 
-fn restrict(path: &std::ffi::CStr, how: u64) -> io::Result<()> {
-    let wanted = libc::mount_attr { attr_set: how, attr_clr: 0, propagation: 0, userns_fd: 0 };
+fn restrict(path: &CStr, how: u64) -> io::Result<()> {
+    set_attributes(path, 0, how, 0)
+}
+
+fn set_attributes(path: &CStr, flags: libc::c_int, set: u64, clear: u64) -> io::Result<()> {
+    let wanted = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: the text ends with a zero, the structure has the size that is given, and both outlive the call.
     #[expect(unsafe_code, reason = "rustix does not have mount_setattr")]
     let done = unsafe {
@@ -195,7 +255,7 @@ fn restrict(path: &std::ffi::CStr, how: u64) -> io::Result<()> {
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
             path.as_ptr(),
-            0,
+            flags,
             &raw const wanted,
             size_of::<libc::mount_attr>(),
         )
@@ -203,7 +263,7 @@ fn restrict(path: &std::ffi::CStr, how: u64) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn write(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
+fn write(path: &CStr, bytes: &[u8]) -> io::Result<()> {
     let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
     rustix::io::write(&file, bytes)?;

@@ -3,7 +3,7 @@
 //! Root keeps what installing and building need: changing owners, becoming other users, binding low ports.
 
 /// By number, because not every libc names them.
-const DROPPED: [libc::c_ulong; 14] = [
+const DROPPED: [libc::c_ulong; 15] = [
     2,  // reading whatever the permissions say
     9,  // files that cannot be changed
     16, // kernel modules
@@ -14,6 +14,7 @@ const DROPPED: [libc::c_ulong; 14] = [
     22, // restarting the machine
     25, // the clock
     27, // device files
+    31, // powers of files
     32, // policies
     33, // policies
     38, // performance counters, which include other processes' memory

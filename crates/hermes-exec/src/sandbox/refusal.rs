@@ -63,9 +63,8 @@ impl Limits {
         folders: &[&Path],
         places: &SandboxPlaces,
     ) -> Option<Refusal> {
-        if finished.exit_code == 0 {
-            return None;
-        }
+        // One that went well in the end may still have been refused something on the way; then it says which.
+        let well = finished.exit_code == 0;
         let says = |line: &str, signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
         let complaints = finished
             .output
@@ -83,9 +82,12 @@ impl Limits {
             if let Some(refusal) = named.iter().find_map(|path| self.forbids(path)) {
                 return Some(refusal);
             }
-            if named.is_empty() && says(line, NOT_PERMITTED) {
+            if named.is_empty() && says(line, NOT_PERMITTED) && !well {
                 unnamed = Some(self.unnamed());
             }
+        }
+        if well {
+            return None;
         }
         if finished.output.contains("no new privileges") {
             return Some(refusal(None, "commands in the sandbox cannot become another user", OFF));

@@ -39,6 +39,8 @@ enum Form {
     Folder,
     /// A file that names the folder: a worktree.
     File(Vec<u8>),
+    /// It is the folder itself: a submodule's.
+    Own,
 }
 
 #[derive(Debug)]
@@ -59,10 +61,11 @@ enum Kept {
 }
 
 impl Repository {
-    /// Keeps what is there. A `.git` that is a link is the user's doing and left alone.
-    pub(super) fn record(project: &Path) -> Option<Self> {
+    /// Keeps what is there. A `.git` that is a link is the user's doing and left alone. `git` is where its data are.
+    pub(super) fn record(project: &Path, git: &Path) -> Option<Self> {
         let top = Handle::open(project).ok()?;
         let form = match top.kind(OsStr::new(".git")) {
+            _ if project == git => Form::Own,
             Kind::Nothing => Form::Absent,
             Kind::Folder => Form::Folder,
             Kind::File(_) => Form::File(top.read(OsStr::new(".git"), LONGEST).ok()?),
@@ -88,6 +91,7 @@ impl Repository {
         match self.form {
             Form::File(_) => Handle::open(&repository_of(&self.project)?).ok(),
             Form::Folder | Form::Absent => top.folder(".git").ok(),
+            Form::Own => Handle::open(&self.project).ok(),
         }
     }
 
@@ -115,6 +119,7 @@ impl Repository {
     fn restore_link(&self, top: &Handle, told: &mut Vec<String>) -> io::Result<()> {
         let name = OsStr::new(".git");
         match (top.kind(name), &self.form) {
+            (_, Form::Own) => {}
             (Kind::File(mode), Form::File(before)) => {
                 if top.read(name, LONGEST).ok().as_ref() != Some(before) {
                     top.put(name, before, mode)?;

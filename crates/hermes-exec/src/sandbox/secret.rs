@@ -29,18 +29,18 @@ const STORES: &[&str] = &[
     ".cargo/credentials",
     ".modal.toml",
     ".vault-token",
+    ".terraform.d/credentials.tfrc.json",
+    ".config/rclone/rclone.conf",
+    ".config/hub",
+    ".config/glab-cli",
     "Library/Keychains",
 ];
 
 /// Below the Hermes home.
 const OURS: &[&str] = &[".env", "auth.json", "pairing", "credentials"];
 
-/// Below the Hermes home, readable but not to be changed.
-const KEPT: &[&str] =
-    &["config.yaml", "SOUL.md", "state.db", "state.db-wal", "state.db-shm", "processes.json", "cron"];
-
-/// Read by every shell that starts.
-const STARTUP: &[&str] = &[
+/// Read by shells, desktops, editors and interpreters without being asked to, or run by their names.
+pub(super) const STARTUP: &[&str] = &[
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -51,15 +51,42 @@ const STARTUP: &[&str] = &[
     ".zshenv",
     ".zprofile",
     ".zlogin",
+    ".zlogout",
+    ".inputrc",
+    ".pam_environment",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
+    ".xinitrc",
+    ".vimrc",
+    ".exrc",
+    ".emacs",
+    ".tmux.conf",
+    ".screenrc",
+    ".gdbinit",
+    ".pythonrc",
+    ".gitconfig",
+    ".cargo/config.toml",
+    ".cargo/config",
     ".config/fish",
     ".config/autostart",
     ".config/systemd",
-    ".ssh",
-    ".gitconfig",
+    ".config/environment.d",
+    ".config/plasma-workspace",
     ".config/git",
+    ".config/nvim",
+    ".local/share/systemd",
+    ".local/share/dbus-1",
+    ".local/lib",
     ".local/bin",
     ".cargo/bin",
-    ".cargo/config.toml",
+    ".pyenv/shims",
+    ".nvm",
+    ".docker/cli-plugins",
+    ".ssh",
+    ".emacs.d",
+    ".vim",
+    ".oh-my-zsh",
     "bin",
 ];
 
@@ -75,9 +102,11 @@ pub(super) fn unreadable(places: &SandboxPlaces) -> Vec<PathBuf> {
 /// Paths that exist and may not be changed even where the folder around them may.
 pub(super) fn unchangeable(places: &SandboxPlaces) -> Vec<PathBuf> {
     let startup = STARTUP.iter().map(|name| places.user_home.join(name));
-    let ours = KEPT.iter().map(|name| places.hermes_home.join(name));
-    let paths = startup.chain(ours).filter_map(|path| path.canonicalize().ok());
-    unreadable(places).into_iter().chain(paths).collect()
+    let paths = startup.chain([places.hermes_home.clone()]).filter_map(|path| path.canonicalize().ok());
+    let mut found: Vec<PathBuf> = unreadable(places).into_iter().chain(paths).collect();
+    // Not where that would be the whole home.
+    found.retain(|path| !places.user_home.starts_with(path));
+    found
 }
 
 /// Everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.

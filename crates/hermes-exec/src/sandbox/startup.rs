@@ -6,27 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Read by shells, git and ssh without being asked to.
-const FILES: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".gitconfig",
-    ".ssh/authorized_keys",
-    ".ssh/config",
-    ".ssh/rc",
-    ".ssh/environment",
-    ".pam_environment",
-    ".xprofile",
-    ".xsessionrc",
-];
+use super::secret::STARTUP;
 
 /// What was not there before a command.
 #[derive(Debug)]
@@ -37,14 +17,18 @@ pub(super) struct Startup {
 impl Startup {
     pub(super) fn record(home: &Path) -> Self {
         let absent =
-            FILES.iter().map(|name| home.join(name)).filter(|path| fs::symlink_metadata(path).is_err());
+            STARTUP.iter().map(|name| home.join(name)).filter(|path| fs::symlink_metadata(path).is_err());
         Self { absent: absent.collect() }
     }
 
     /// Takes away what was made since. Says what that was.
     pub(super) fn restore(&self) -> Vec<String> {
-        let made =
-            self.absent.iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir()));
-        made.filter(|path| fs::remove_file(path).is_ok()).map(|path| path.display().to_string()).collect()
+        self.absent.iter().filter(|path| is_taken_away(path)).map(|path| path.display().to_string()).collect()
     }
+}
+
+fn is_taken_away(path: &Path) -> bool {
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    let removed = if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.inspect_err(|error| tracing::warn!(%error, "a start-up file a command made stays")).is_ok()
 }

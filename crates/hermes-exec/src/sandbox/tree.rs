@@ -9,6 +9,8 @@ use super::cache::caches;
 /// How far a folder that is no repository itself is looked through for some.
 const MOST_ENTRIES: usize = 256;
 const MOST_REPOSITORIES: usize = 16;
+/// Names of submodules may have folders in them.
+const MOST_DEPTH: usize = 3;
 
 /// The nearest folder above with a repository; the folder itself if there is none below the user's home.
 pub(super) fn project_of(directory: &Path, places: &SandboxPlaces) -> PathBuf {
@@ -40,7 +42,7 @@ pub(super) fn writable_roots(project: &Path, places: &SandboxPlaces) -> Vec<Path
 }
 
 /// Repositories commands of a project may write to, each with the folder that holds its data: its own, or those of the
-/// folders in it. Without those whose hooks the user lets commands write.
+/// folders in it; and theirs, which are their own folders. Without those whose hooks the user lets commands write.
 pub(super) fn repositories_in(project: &Path, allowed: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     let git_of = |folder: &Path| {
         let inside = folder.join(".git");
@@ -54,7 +56,31 @@ pub(super) fn repositories_in(project: &Path, allowed: &[PathBuf]) -> Vec<(PathB
         let folders = entries.map(|entry| entry.path()).filter(|path| path.join(".git").exists());
         found.extend(folders.take(MOST_REPOSITORIES).map(|folder| (folder.clone(), git_of(&folder))));
     }
+    let modules: Vec<PathBuf> = found.iter().flat_map(|(_, git)| modules_in(git)).collect();
+    found.extend(modules.into_iter().map(|git| (git.clone(), git)));
     found.retain(|(_, git)| !allowed.contains(&git.join("hooks")));
+    found
+}
+
+/// Where a repository keeps those that are part of it. They are their own folders.
+fn modules_in(git: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![(git.join("modules"), 0)];
+    while let Some((folder, depth)) = open.pop() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        for entry in folders.map(|entry| entry.path()) {
+            if found.len() >= MOST_REPOSITORIES {
+                return found;
+            }
+            if entry.join("HEAD").is_file() {
+                open.push((entry.join("modules"), depth));
+                found.push(entry);
+            } else if depth < MOST_DEPTH {
+                open.push((entry, depth + 1));
+            }
+        }
+    }
     found
 }
 

@@ -17,6 +17,7 @@ use super::support::LONG;
 struct Cell {
     _top: TempDir,
     root: PathBuf,
+    host: Arc<LocalHost>,
     local: Local,
 }
 
@@ -71,7 +72,7 @@ impl Cell {
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
         let local = host.open(root.join("user/proj"));
-        Sandbox::is_possible().then_some(Self { _top: top, root, local })
+        Sandbox::is_possible().then_some(Self { _top: top, root, host, local })
     }
 
     async fn run(&self, shell: &str) -> (Finished, FenceReport) {
@@ -312,10 +313,15 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     let home = cell.root.join("user");
     fs::create_dir_all(home.join(".aws")).unwrap();
     fs::write(home.join(".aws/credentials"), "aws-secret\n").unwrap();
+    for secret in [".config/gh/hosts.yml", ".local/share/keyrings/login.keyring"] {
+        fs::create_dir_all(home.join(secret).parent().unwrap()).unwrap();
+        fs::write(home.join(secret), "aws-secret\n").unwrap();
+    }
     let before = cell.untouched();
+    let local = cell.host.open(home.clone());
     let run = async |shell: &str| {
         let command = Command { shell, directory: Some(&home), stdin: None, limit: LONG };
-        cell.local.run_fenced(command, &Cancel::new()).await.unwrap()
+        local.run_fenced(command, &Cancel::new()).await.unwrap()
     };
     let (finished, _) =
         run("echo hello > notes.txt && mkdir -p new/deep && echo x > new/deep/f && cat notes.txt").await;
@@ -331,6 +337,10 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
         "ln -f .ssh/id_ed25519 key && cat key",
         "echo evil > .ssh/authorized_keys",
         "umount .aws; umount -l .ssh/id_ed25519; cat .aws/credentials .ssh/id_ed25519",
+        // A folder around what is kept cannot be moved away with it.
+        "mv .config c2 && cat c2/gh/hosts.yml",
+        "mv .local l2; cat l2/share/keyrings/login.keyring",
+        "chmod 777 .ssh .ssh/id_ed25519 .bashrc",
     ] {
         let (finished, _) = run(shell).await;
         assert!(
@@ -340,7 +350,148 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
         assert_eq!(cell.untouched(), before, "{shell}");
         assert_eq!(fs::read_to_string(home.join(".aws/credentials")).unwrap(), "aws-secret\n", "{shell}");
     }
-    let (_, report) = run("echo evil > .zshrc; mkdir -p .ssh; echo evil > .profile").await;
-    assert!(!home.join(".zshrc").exists() && !home.join(".profile").exists(), "{report:?}");
+    let planted = [
+        ".zshrc",
+        ".profile",
+        ".config/fish/config.fish",
+        ".config/autostart/x.desktop",
+        ".local/lib/python3.11/site-packages/e.pth",
+        ".local/bin/ls",
+        ".vimrc",
+        "bin/git",
+    ];
+    let plant: Vec<String> =
+        planted.iter().map(|path| format!("mkdir -p $(dirname {path}); echo evil > {path}")).collect();
+    let (_, report) = run(&plant.join("; ")).await;
+    for path in planted {
+        assert!(!home.join(path).exists(), "{path}: {report:?}");
+    }
     assert!(report.restored.iter().any(|path| path.contains("/.zshrc")), "{report:?}");
+}
+
+/// What a model says about where a command is to run does not change what it may write.
+#[tokio::test]
+async fn going_somewhere_else_opens_nothing_there_and_closes_nothing_here() {
+    let Some(cell) = Cell::new() else { return };
+    let elsewhere = cell.root.join("user/other");
+    let at = |shell: &'static str, directory: PathBuf| {
+        let cell = &cell;
+        async move {
+            let command = Command { shell, directory: Some(&directory), stdin: None, limit: LONG };
+            cell.local.run_fenced(command, &Cancel::new()).await.unwrap()
+        }
+    };
+    for (shell, directory) in [
+        ("echo x > probe", elsewhere.clone()),
+        ("echo x > probe", cell.root.join("user")),
+        ("echo x > probe", PathBuf::from("/usr/local/bin")),
+        ("echo x > probe", cell.root.join("hermes")),
+    ] {
+        let (finished, report) = at(shell, directory.clone()).await;
+        assert_ne!(finished.exit_code, 0, "{}", directory.display());
+        assert!(report.refused.is_some(), "{}: {finished:?}", directory.display());
+        assert!(!directory.join("probe").exists());
+    }
+    let (moved, _) = cell.run("cd ../other && touch probe || cd /tmp").await;
+    assert_eq!(moved.exit_code, 0);
+    let back = Command { shell: "cd ~/proj && touch here", directory: None, stdin: None, limit: LONG };
+    let (finished, _) = cell.local.run_fenced(back, &Cancel::new()).await.unwrap();
+    assert_eq!(finished.exit_code, 0, "{finished:?}");
+}
+
+#[tokio::test]
+async fn owners_modes_and_times_of_files_outside_stay() {
+    let Some(cell) = Cell::new() else { return };
+    let outside = cell.root.join("user/other/o.txt");
+    let before = fs::metadata(&outside).unwrap();
+    for shell in ["chmod 777 ~/other/o.txt", "touch -d 2001-01-01 ~/other/o.txt", "chmod 700 /usr"] {
+        let (finished, report) = cell.run(shell).await;
+        assert_ne!(finished.exit_code, 0, "{shell}");
+        assert!(report.refused.is_some(), "{shell}: {finished:?}");
+    }
+    let after = fs::metadata(&outside).unwrap();
+    assert_eq!(
+        (before.permissions(), before.modified().unwrap()),
+        (after.permissions(), after.modified().unwrap())
+    );
+    // A program that runs as its owner is not made inside either.
+    for shell in [
+        "cp /bin/true t && chmod u+s t",
+        "cp /bin/true t && chmod 4755 t",
+        "python3 -c 'import os; os.close(os.open(\"s\", os.O_CREAT|os.O_WRONLY, 0o4755))'",
+    ] {
+        let (finished, _) = cell.run(shell).await;
+        assert_ne!(finished.exit_code, 0, "{shell}");
+    }
+    let (finished, _) =
+        cell.run("touch x && chmod 755 x && chmod -R go-w src && mkdir -p d && chmod 2775 d").await;
+    assert_eq!(finished.exit_code, 0, "{finished:?}");
+}
+
+#[tokio::test]
+async fn no_other_way_to_the_kernel_is_open() {
+    let Some(cell) = Cell::new() else { return };
+    let io_uring = "python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); \
+                    b = ctypes.create_string_buffer(120); exit(l.syscall(425, 8, b) < 0)'";
+    let (finished, _) = cell.run(io_uring).await;
+    assert_eq!(finished.exit_code, 1, "io_uring: {finished:?}");
+}
+
+/// What a command inside the fence left for later ones does not reach one that a person lets out.
+#[tokio::test]
+async fn a_command_let_out_takes_nothing_planted_with_it() {
+    let Some(cell) = Cell::new() else { return };
+    let plant = "mkdir -p .t; printf '#!/bin/sh\\necho planted\\n' > .t/uname; chmod +x .t/uname; export PATH=$PWD/.t:$PATH; \
+                 export LD_PRELOAD=$PWD/e.so; date() { echo planted; }; alias id='echo planted'; \
+                 for f in $HOME/../tmp/hermes-snap-* $HOME/../hermes/sandboxes/shells/*; do echo 'echo planted' >> $f; done";
+    let (finished, _) = cell.run(plant).await;
+    assert!(
+        finished.output.contains("Permission denied") || finished.output.contains("Read-only"),
+        "{finished:?}"
+    );
+    let (inside, _) = cell.run("uname").await;
+    assert!(inside.output.contains("planted"), "inside it is theirs: {inside:?}");
+    let folder = cell.root.join("user/proj");
+    let out = Command {
+        shell: "uname; date; id; echo ${LD_PRELOAD:-none}",
+        directory: Some(&folder),
+        stdin: None,
+        limit: LONG,
+    };
+    let outside = cell.local.run_outside(out, &Cancel::new()).await.unwrap();
+    assert!(!outside.output.contains("planted") && outside.output.contains("none"), "{outside:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_though_the_command_went_on() {
+    let Some(cell) = Cell::new() else { return };
+    for shell in ["cat ~/.ssh/id_ed25519 || true", "echo x > ~/new; echo done"] {
+        let (finished, report) = cell.run(shell).await;
+        assert_eq!(finished.exit_code, 0, "{shell}");
+        assert!(report.refused.is_some(), "{shell}: {finished:?}");
+    }
+    let (_, report) = cell.run("echo 'ls: cannot open directory: Permission denied'").await;
+    assert!(report.refused.is_none(), "{report:?}");
+}
+
+#[tokio::test]
+async fn submodules_are_guarded_like_the_repository_around_them() {
+    let Some(cell) = Cell::new() else { return };
+    let modules = cell.root.join("user/proj/.git/modules/sm");
+    fs::create_dir_all(modules.join("hooks")).unwrap();
+    fs::create_dir_all(modules.join("objects")).unwrap();
+    fs::create_dir_all(modules.join("refs")).unwrap();
+    fs::write(modules.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(modules.join("config"), "[core]\n\tbare = false\n").unwrap();
+    let shell = "git config -f .git/modules/sm/config core.fsmonitor /evil; echo x > .git/modules/sm/hooks/post-checkout; \
+                 git config core.worktree /evil; git config url.ext::evil.insteadOf x; git config protocol.ext.allow always; \
+                 git config sendemail.toCmd evil; git config core.attributesFile /evil; git config user.name Ann";
+    let (finished, report) = cell.run(shell).await;
+    assert!(!modules.join("hooks/post-checkout").exists(), "{finished:?}");
+    assert!(!fs::read_to_string(modules.join("config")).unwrap().contains("evil"), "{report:?}");
+    let config = fs::read_to_string(cell.root.join("user/proj/.git/config")).unwrap();
+    for key in ["insteadOf", "worktree", "allow", "toCmd", "attributesFile"] {
+        assert!(!config.contains(key), "{key}: {config}");
+    }
+    assert!(config.contains("Ann"), "{config}");
 }

@@ -141,7 +141,7 @@ impl ExecuteCode {
             arguments: vec![staging.script().into()],
             variables: &variables,
             directory: directory.as_deref().unwrap_or(staging.folder()),
-            fenced_to: &home,
+            fenced_to: &self.folders.anchor(&call.task),
             limit,
             output: result::OUTPUT,
             complaints: result::COMPLAINTS,

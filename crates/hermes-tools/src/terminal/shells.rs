@@ -78,8 +78,9 @@ impl Shells {
         match &self.host {
             Host::Here(host) => {
                 let mut open = self.lock();
-                let place =
-                    open.entry(task.clone()).or_insert_with(|| Arc::new(host.open(self.folders.of(task))));
+                let place = open.entry(task.clone()).or_insert_with(|| {
+                    Arc::new(host.open_within(self.folders.anchor(task), self.folders.of(task)))
+                });
                 Ok(Place::Here(Arc::clone(place)))
             }
             Host::There(rooms) => rooms.enter(task, cancel).await.map(Place::There),

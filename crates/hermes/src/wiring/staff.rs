@@ -108,7 +108,7 @@ impl Agents for Staff {
     }
 
     fn place(&self, task: &TaskId, folder: &std::path::Path) {
-        self.hands.folders.set(task, folder.to_owned());
+        self.hands.folders.place(task, folder.to_owned());
     }
 }
 
