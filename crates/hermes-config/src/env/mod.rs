@@ -136,6 +136,17 @@ impl Env {
     }
 
     /// Every variable, for a child process.
+    /// Names that no program we start gets: documented secrets, and what sounds like one in our own files. The shell's own
+    /// secrets are the user's business; AWS names are meant for other programs, too.
+    pub fn own_secrets(&self) -> Vec<String> {
+        let own = |name: &&String| {
+            let documented = variables::find(name).is_some_and(|variable| variable.secret);
+            let ours = self.origin(name).is_some_and(|origin| origin != Origin::Shell);
+            !name.starts_with("AWS_") && (documented || ours && variables::is_secret_name(name))
+        };
+        self.layered.keys().filter(own).cloned().collect()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.layered.iter().map(|(name, (value, _))| (name.as_str(), value.as_str()))
     }

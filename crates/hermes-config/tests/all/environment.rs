@@ -265,3 +265,17 @@ fn sections_of_chat_platforms_are_their_variables() {
     let cli = bridge(&loaded, &shell, Surface::Cli, Path::new("/work"));
     assert!(!cli.contains_key("TELEGRAM_REQUIRE_MENTION"));
 }
+
+#[test]
+fn programs_we_start_get_no_secret_of_ours() {
+    let shell = Env::from_pairs([
+        ("NOUS_API_KEY", "n"),
+        ("MY_SHELL_TOKEN", "s"),
+        ("AWS_SECRET_ACCESS_KEY", "a"),
+        ("EDITOR", "vi"),
+    ]);
+    let file = [("LINEAR_API_KEY", "l"), ("MY_PLACE", "p"), ("AUXILIARY_VISION_API_KEY", "x")];
+    let file: Vec<(String, String)> = file.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let secrets = shell.layer(Some(&file), None).own_secrets();
+    assert_eq!(secrets, ["AUXILIARY_VISION_API_KEY", "LINEAR_API_KEY", "NOUS_API_KEY"]);
+}

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope,
 };
 
 use super::openings::Openings;
@@ -63,6 +63,8 @@ pub(super) fn rules(openings: &Openings) -> Result<OwnedFd, String> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(VERSION))
+        // Sockets without a file, of programs outside.
+        .and_then(|rules| rules.scope(Scope::AbstractUnixSocket))
         .and_then(Ruleset::create)
         .map_err(failed)?;
     // Names of files are no secret, and a program that may not be read can still be run by its owner.

@@ -12,6 +12,7 @@ mod cache;
 mod calls;
 mod git_config;
 mod handle;
+mod keeps;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]

@@ -96,7 +96,22 @@ pub(super) fn unreadable(places: &SandboxPlaces) -> Vec<PathBuf> {
     let ours = OURS.iter().map(|name| places.hermes_home.join(name));
     let mut found: Vec<PathBuf> = stores.chain(ours).filter_map(|path| path.canonicalize().ok()).collect();
     found.extend(ssh_keys(&places.user_home.join(".ssh")));
+    let config = places.hermes_home.join("config.yaml");
+    found.extend(config.canonicalize().ok().filter(|path| holds_keys(path)));
     found
+}
+
+/// Whether a key stands in the settings themselves; they are no secret otherwise.
+fn holds_keys(config: &Path) -> bool {
+    const NAMES: &[&str] = &["api_key", "token", "password", "secret"];
+    let text = std::fs::read_to_string(config).unwrap_or_default();
+    text.lines().filter_map(|line| line.split_once(':')).any(|(name, value)| {
+        let (name, value) =
+            (name.trim().trim_matches(['"', '\'', '{']), value.trim().trim_matches(['"', '\'']));
+        let nothing =
+            value.is_empty() || value.starts_with(['#', '$', '|', '>']) || value == "null" || value == "~";
+        NAMES.iter().any(|known| name.ends_with(known)) && !nothing
+    })
 }
 
 /// Paths that exist and may not be changed even where the folder around them may.
@@ -122,4 +137,26 @@ fn ssh_keys(folder: &Path) -> Vec<PathBuf> {
         .filter(|entry| !public(&entry.file_name().to_string_lossy()))
         .filter_map(|entry| entry.path().canonicalize().ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_the_settings_are_found() {
+        let top = tempfile::tempdir().unwrap();
+        let file = top.path().join("config.yaml");
+        for (text, holds) in [
+            ("model:\n  api_key: sk-1\n", true),
+            ("model:\n  api_key: ''\n", false),
+            ("model:\n  api_key: ${OPENAI_API_KEY}\n  default: m\n", false),
+            ("# the api_key is set elsewhere\nmodel: m\n", false),
+            ("platforms:\n  telegram:\n    token: \"1:a\"\n", true),
+            ("max_tokens: 5\n", false),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(holds_keys(&file), holds, "{text}");
+        }
+    }
 }

@@ -87,7 +87,12 @@ impl Disk for HostDisk {
         // What is secret in this user's home is no less so in another's.
         let mut homes = homes();
         homes.push(self.files.guard.user_home().to_owned());
-        self.files.guard.refuse_write(given, path, &homes, &self.files.options.write_roots)
+        let refused = self.files.guard.refuse_write(given, path, &homes, &self.files.options.write_roots);
+        let kept = || {
+            let reason = self.files.sandbox.as_ref()?.keeps(path)?;
+            Some(format!("Write denied: '{given}': {reason}."))
+        };
+        refused.or_else(kept)
     }
 
     fn search(&self, query: &Query, cancel: &Cancel) -> Result<Found, Outcome> {

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hermes_exec::Sandbox;
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_types::{Call, Cancel, Occasion, Outcome, TaskId};
 use serde_json::json;
@@ -104,6 +105,8 @@ pub struct Files {
     pub(crate) state: Arc<FileState>,
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     pub(crate) linter: Option<Arc<dyn Linter>>,
+    /// What commands are held in by; what it keeps, these tools keep.
+    pub(crate) sandbox: Option<Sandbox>,
 }
 
 impl Files {
@@ -117,7 +120,14 @@ impl Files {
             state: Arc::default(),
             checkpoints: None,
             linter: None,
+            sandbox: None,
         }
+    }
+
+    /// Writes nothing this fence keeps commands from writing.
+    #[must_use]
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        Self { sandbox: Some(sandbox), ..self }
     }
 
     /// Takes folders that others, such as the terminal, move.

@@ -67,6 +67,13 @@ impl Folder {
         Self { top: folder, files, registry }
     }
 
+    /// The same, beside commands that are fenced in.
+    pub(crate) fn with_sandbox(self, sandbox: hermes_exec::Sandbox) -> Self {
+        let files = self.files.with_sandbox(sandbox);
+        let registry = Registry::file_tools(&files);
+        Self { files, registry, ..self }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.top.path()
     }

@@ -162,3 +162,26 @@ fn what_is_no_file_is_not_replaced() {
     }
     assert!(!std::path::Path::new("/dev/null").metadata().unwrap().is_file());
 }
+
+#[test]
+fn what_the_fence_keeps_from_commands_is_kept_from_this_tool_too() {
+    use hermes_exec::{Sandbox, SandboxMode, SandboxPlaces};
+    if !Sandbox::is_possible() {
+        return;
+    }
+    let folder = Folder::with(&[("proj/.git/HEAD", "ref\n")]);
+    let home = folder.path().to_owned();
+    let places = SandboxPlaces {
+        user_home: home.clone(),
+        hermes_home: home.join(".hermes"),
+        ..SandboxPlaces::default()
+    };
+    let folder = folder.with_sandbox(Sandbox::new(SandboxMode::Auto, places));
+    for kept in ["proj/.git/hooks/pre-commit", ".local/bin/ls", ".hermes/bin/tirith"] {
+        let answer = folder.call("write_file", json!({"path": kept, "content": "x"})).content;
+        assert!(answer.contains("Write denied"), "{kept}: {answer}");
+        assert!(!home.join(kept).exists(), "{kept}");
+    }
+    folder.call("write_file", json!({"path": "proj/a.txt", "content": "x"}));
+    assert!(home.join("proj/a.txt").exists());
+}

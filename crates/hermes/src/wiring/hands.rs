@@ -8,7 +8,7 @@ use hermes_config::settings::{
 };
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Config, Home, Management, Surface, set};
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs, Variables};
+use hermes_exec::{Bounds, LocalHost, LocalOptions, Programs};
 use hermes_tools::{
     Announcements, ApprovalMode, Approvals, Checkpoints, Folders, Installer, InstallerOptions, Notice,
     Process, Processes, Registry, RoomOptions, ScanFailure, ScanOptions, Scanner, Secrets, Shells, Tenancy,
@@ -17,6 +17,7 @@ use hermes_tools::{
 use hermes_types::{Cancel, Clock, Secret, SideModel};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::child_variables;
 use super::fence;
 use super::model::net_config;
 use super::places::Places;
@@ -149,7 +150,7 @@ fn local_options(shared: &Shared<'_>, settings: &TerminalSettings, context: &Con
     let temp = fence::temporary(context);
     let sandbox = fence::sandbox(settings, &shared.user_home, context);
     LocalOptions {
-        variables: Variables::for_commands(context.env.iter(), &settings.env_passthrough, &[]),
+        variables: child_variables(&context.env, &settings.env_passthrough),
         temp,
         bounds: Bounds::default(),
         sandbox,
@@ -192,7 +193,7 @@ fn scanner(shared: &Shared<'_>, context: &Context, config: &Config) -> Option<Sc
     if !settings.tirith_enabled {
         return None;
     }
-    let variables = Variables::for_commands(context.env.iter(), &[], &[]);
+    let variables = child_variables(&context.env, &[]);
     let programs = Programs::new(variables, shared.clock.clone());
     let options = ScanOptions {
         path: settings.tirith_path,

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Env;
-use hermes_exec::{Complaints, Program, Programs, Variables, Worker};
+use hermes_exec::{Complaints, Program, Programs, Worker};
 use hermes_gateway::Watchers;
 use hermes_task::Tasks;
 use hermes_types::Clock;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::child_variables;
 
 const RUNNER: &str = include_str!("hook_runner.py");
 const LIMIT: Duration = Duration::from_secs(30);
@@ -49,7 +51,7 @@ impl Hooks {
         if hooks.is_empty() {
             return Self { events: None };
         }
-        let programs = Programs::new(Variables::for_commands(env.iter(), &[], &[]), clock.clone());
+        let programs = Programs::new(child_variables(env, &[]), clock.clone());
         if programs.find("python3").is_none() {
             tracing::warn!("there are hooks, but no python3 to run them");
             return Self { events: None };

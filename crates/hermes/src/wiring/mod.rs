@@ -24,7 +24,7 @@ use hermes_agent::{
 };
 use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, TerminalSettings};
 use hermes_config::yaml::Value;
-use hermes_config::{Config, Surface, expand_tilde, precedence, user_home};
+use hermes_config::{Config, Env, Surface, expand_tilde, precedence, user_home};
 use hermes_exec::{Programs, Variables};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
 use hermes_model::provider::Choice;
@@ -183,10 +183,15 @@ pub(crate) fn assemble(
     })
 }
 
+/// What programs we start get of the environment; `passed` names whatever they hold.
+pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {
+    Variables::for_commands(env.iter(), passed, &env.own_secrets())
+}
+
 /// What looks up the references of messages typed in `folder`.
 pub(crate) fn references(folder: PathBuf, context: &Context, clock: Arc<dyn Clock>) -> Result<References> {
     let guard = FileGuard::new(folder, user_home(&context.env)?, &context.home);
-    let programs = Programs::new(Variables::for_commands(context.env.iter(), &[], &[]), clock);
+    let programs = Programs::new(child_variables(&context.env, &[]), clock);
     Ok(References::new(guard, programs))
 }
 

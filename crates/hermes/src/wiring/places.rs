@@ -17,6 +17,7 @@ use hermes_exec::{
 use hermes_net::Client;
 use hermes_types::{Clock, Secret};
 
+use super::child_variables;
 use super::fence;
 use super::model::net_config;
 use crate::context::Context;
@@ -191,7 +192,7 @@ impl Places<'_> {
 
     /// What client programs get.
     fn variables(&self) -> Variables {
-        Variables::for_commands(self.context.env.iter(), &[], &[])
+        child_variables(&self.context.env, &[])
     }
 
     /// What commands get: nothing that is not named. What is set now wins over what the file says.

@@ -11,13 +11,19 @@ use hermes_model::credential::{CommandFailure, CommandLine, Commands};
 use hermes_tools::{Lint, Linter};
 use hermes_types::{BoxFuture, Cancel, Clock};
 
+use super::child_variables;
+
 const LINT_LIMIT: Duration = Duration::from_secs(30);
 const CREDENTIAL_LIMIT: Duration = Duration::from_secs(30);
 
 /// Endings, the program for each, and its arguments before the file.
 const CHECKERS: [(&str, &str, &[&str]); 5] = [
     // Reads it without leaving a compiled file beside it.
-    ("py", "python3", &["-c", "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"]),
+    (
+        "py",
+        "python3",
+        &["-I", "-c", "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"],
+    ),
     ("js", "node", &["--check"]),
     // The machine's own, never the project's: a command could have put another program there, and these run outside the
     // fence.
@@ -34,7 +40,7 @@ pub(crate) struct Checkers(Programs);
 
 impl Checkers {
     pub(crate) fn new(env: &Env, clock: Arc<dyn Clock>) -> Self {
-        Self(Programs::new(Variables::for_commands(env.iter(), &[], &[]), clock))
+        Self(Programs::new(child_variables(env, &[]), clock))
     }
 
     async fn check(&self, path: &Path, cancel: &Cancel) -> Lint {
@@ -47,7 +53,8 @@ impl Checkers {
         }
         let mut arguments: Vec<OsString> = before.iter().map(OsString::from).collect();
         arguments.push(path.as_os_str().to_owned());
-        let directory = path.parent().unwrap_or(Path::new("/"));
+        // Not beside the file: what lies there could choose another program, as a toolchain file does for rustfmt.
+        let directory = Path::new("/");
         let complaints = Complaints::Keep;
         let program = Program { name, arguments, directory, limit: LINT_LIMIT, complaints };
         match self.0.output(program, cancel).await {

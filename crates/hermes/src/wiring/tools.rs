@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_config::settings::{CheckpointSettings, DelegationSettings, PlatformToolsets, SecuritySettings};
+use hermes_config::settings::{
+    CheckpointSettings, DelegationSettings, PlatformToolsets, SecuritySettings, TerminalSettings,
+};
 use hermes_config::{Config, Surface};
 use hermes_schedule::{Jobs, Zone};
 use hermes_store::Store;
@@ -16,6 +18,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Remembering;
 use super::code::Coding;
+use super::fence;
 use super::hands::{self, Hands, Shared};
 use super::programs::Checkers;
 use crate::cli::ChatArguments;
@@ -101,7 +104,10 @@ fn all(
         .with_folders(shared.folders.clone())
         .with_shells(hands.shells.clone())
         .with_checkpoints(wish.checkpoints.clone());
-    let files = files.with_linter(Arc::new(Checkers::new(&context.env, clock.clone())));
+    let settings = TerminalSettings::resolve(config, &context.env);
+    let files = files
+        .with_linter(Arc::new(Checkers::new(&context.env, clock.clone())))
+        .with_sandbox(fence::sandbox(&settings, &wish.user_home, context));
     let mut registry = Registry::file_tools(&files);
     let coding = Coding::new(
         (context, config),

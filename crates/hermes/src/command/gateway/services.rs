@@ -6,7 +6,7 @@ use std::time::Duration;
 use hermes_config::settings::McpServer;
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Management, PROVIDERS, Surface, set, write};
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
+use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
 use hermes_gateway::{Live, ScriptEnd, ScriptOrder, Services};
 use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
@@ -21,9 +21,9 @@ use crate::cli;
 use crate::command;
 use crate::command::cron::JobScripts;
 use crate::context::{Context, local_time};
-use crate::wiring::Wired;
 use crate::wiring::skills::Shelf;
 use crate::wiring::staff::context as context_of;
+use crate::wiring::{Wired, child_variables};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
@@ -51,7 +51,7 @@ impl House {
         restart: Arc<Notify>,
     ) -> Self {
         let approvals = wired.hands.approvals.clone();
-        let programs = Programs::new(Variables::for_commands(live.now().env.iter(), &[], &[]), clock.clone());
+        let programs = Programs::new(child_variables(&live.now().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
         let checkpoints = wired.checkpoints.clone();
         Self { live, store, clock, approvals, checkpoints, programs, scripts, references, restart }
@@ -108,7 +108,7 @@ impl House {
     }
 
     fn update(&self, from: &Waiting) -> String {
-        let variables = Variables::for_commands(self.live.now().env.iter(), &[], &[]);
+        let variables = child_variables(&self.live.now().env, &[]);
         update::begin(self.live.home(), &variables, from, self.clock.now())
     }
 
