@@ -245,7 +245,7 @@ impl House {
 }
 
 /// The program in that home; its user lives there, too.
-fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
+pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
     // Measurements by hand are made with another build.
     let program = std::env::var("HERMES_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hermes").to_owned());
     let mut command = Command::new(program);

@@ -11,7 +11,7 @@ use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
 use hermes_tools::{Approvals, Checkpoints, Yolo};
-use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
+use hermes_types::{Abilities, Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
 
 use tokio::sync::Notify;
 
@@ -19,8 +19,8 @@ use crate::cli;
 use crate::command;
 use crate::command::cron::JobScripts;
 use crate::context::Context;
-use crate::wiring::Wired;
 use crate::wiring::staff::context as context_of;
+use crate::wiring::{Wired, channels};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
@@ -287,6 +287,14 @@ impl Services for House {
             AttachmentKind::Document => read_out(file),
             _ => None,
         }))
+    }
+
+    fn abilities(&self, platform: &str) -> Option<Abilities> {
+        channels::abilities(platform)
+    }
+
+    fn is_set_up(&self, platform: &str) -> bool {
+        channels::is_set_up(platform, &self.live.now())
     }
 
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
