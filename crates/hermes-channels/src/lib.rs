@@ -6,6 +6,7 @@
 
 mod approval;
 mod discord;
+mod fetch;
 mod host;
 mod listener;
 mod media;

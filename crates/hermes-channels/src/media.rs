@@ -52,6 +52,12 @@ pub(crate) fn extension_of(name: &str) -> Option<String> {
     (plain && !stem.is_empty()).then(|| format!(".{}", extension.to_ascii_lowercase()))
 }
 
+/// The name of the file an address leads to: what follows the last slash of its path.
+pub(crate) fn name_in(url: &str) -> &str {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// The extension files of a type usually have.
 pub(crate) fn extension_for(mime: &str) -> Option<String> {
     let mime = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_types::Channel;
+use hermes_types::{Abilities, Channel};
 
 use crate::host::Surroundings;
 use crate::options::Options;
@@ -20,6 +20,8 @@ pub struct Platform {
     pub variables: &'static [Variable],
     /// What must not be used by two gateways at once: a scope and a variable, as in `telegram-bot-token`.
     pub lock: Option<(&'static str, &'static str)>,
+    /// What it can do, connected or not.
+    pub abilities: Abilities,
     /// Opens it, or says in words for the user what is wrong with the settings.
     pub open: Open,
 }

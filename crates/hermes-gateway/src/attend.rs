@@ -153,11 +153,10 @@ impl Intake for Door {
             Connection::Up => {
                 self.failures.store(0, Ordering::Relaxed);
                 tracing::info!(platform, "connected");
-                if matches!(before, Some(Connection::Down(_))) {
-                    let (gateway, platform) = (self.gateway.clone(), platform.to_owned());
-                    let hurry = async move { gateway.delivery.hurry(&platform).await };
-                    drop(self.gateway.tasks.spawn("sending what was put off", hurry));
-                }
+                // Also the first time: what an earlier process put off may be possible by now.
+                let (gateway, name) = (self.gateway.clone(), platform.to_owned());
+                let hurry = async move { gateway.delivery.hurry(&name).await };
+                drop(self.gateway.tasks.spawn("sending what was put off", hurry));
                 self.state.platform(platform, "connected", None, now);
             }
             Connection::Down(reason) => {

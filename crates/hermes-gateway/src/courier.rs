@@ -8,12 +8,12 @@ use std::time::Duration;
 use hermes_schedule::{Target, targets};
 use hermes_store::{NewMessage, OutboxState};
 use hermes_types::{
-    BoxFuture, Certainty, ChannelError, Courier, Dispatch, Message, Receipt, SessionId, random_hex,
+    BoxFuture, Certainty, ChannelError, Courier, Dispatch, Message, OutboxId, Receipt, SessionId, random_hex,
 };
 use serde_json::Value;
 
 use crate::cron::address::{Address, home};
-use crate::deliver;
+use crate::deliver::{self, Trouble};
 use crate::gateway::Gateway;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,15 +56,25 @@ impl Gateway {
         let later =
             |error: hermes_store::Error| ChannelError::Retry { after: None, reason: error.to_string() };
         let conversation = format!("{platform}:{}", place.chat_id);
-        let mut last = None;
+        self.delivery.note_trouble(&platform, None);
+        let mut parts = Vec::new();
         for reply in replies {
-            last = Some(self.store.enqueue(&conversation, reply, self.clock.now()).await.map_err(later)?);
+            parts.push(self.store.enqueue(&conversation, reply, self.clock.now()).await.map_err(later)?);
         }
         self.delivery.wake(&platform);
-        let Some(last) = last else {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
             return Err(ChannelError::Refused("there is nothing to send".to_owned()));
         };
-        let receipt = self.wait_for(last).await?;
+        let Some(end) = self.wait_for(*last, &platform).await? else {
+            let note = self.delivery.trouble(&platform).map(|trouble| trouble.words().to_owned()).or(note);
+            let receipt = Receipt { message_ids: Vec::new(), certainty: Certainty::AtLeastOnce };
+            return Ok(Dispatch { platform, chat_id: place.chat_id, receipt, note, mirrored: false });
+        };
+        // A message is known by its first part.
+        let receipt = match self.store.outbox_state(*first).await {
+            Ok(Some(OutboxState::Sent(receipt))) => receipt,
+            _ => end,
+        };
         let mirrored = self.mirror(&platform, &place.chat_id, text).await;
         Ok(Dispatch { platform, chat_id: place.chat_id, receipt, note, mirrored })
     }
@@ -96,21 +106,22 @@ impl Gateway {
         Ok((address, note))
     }
 
-    async fn wait_for(&self, id: hermes_types::OutboxId) -> Result<Receipt, ChannelError> {
+    /// What became of it. Nothing, when it stays in the queue and leaves when somebody takes it.
+    async fn wait_for(&self, id: OutboxId, platform: &str) -> Result<Option<Receipt>, ChannelError> {
         let began = self.clock.monotonic();
         loop {
             let mut settled = std::pin::pin!(self.delivery.settled.notified());
             // Before looking, so that nothing is missed between the look and the wait.
             settled.as_mut().enable();
             match self.store.outbox_state(id).await {
-                Ok(Some(OutboxState::Sent(receipt))) => return Ok(receipt),
+                Ok(Some(OutboxState::Sent(receipt))) => return Ok(Some(receipt)),
                 Ok(Some(OutboxState::Failed(reason))) => return Err(ChannelError::Refused(reason)),
                 Ok(Some(OutboxState::Waiting) | None) => {}
                 Err(error) => return Err(ChannelError::Retry { after: None, reason: error.to_string() }),
             }
-            if self.clock.monotonic().saturating_sub(began) > PATIENCE {
-                // It stays in the queue and leaves when somebody takes it.
-                return Ok(Receipt { message_ids: Vec::new(), certainty: Certainty::AtLeastOnce });
+            let lasting = matches!(self.delivery.trouble(platform), Some(Trouble::Lasting(_)));
+            if lasting || self.clock.monotonic().saturating_sub(began) > PATIENCE {
+                return Ok(None);
             }
             // Another process may be the one that sends.
             tokio::select! {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hermes_agent::Calendar;
 use hermes_store::{Error, Store};
@@ -71,7 +72,7 @@ impl Gateway {
             inner: Arc::new(Inner {
                 index: Index::new(&home, store.clone(), calendar.clone()),
                 pairing: Pairing::new(&home),
-                delivery: Delivery::new(store.clone(), clock.clone()),
+                delivery: Delivery::new(store.clone(), clock.clone(), ports.services.clone()),
                 attended: Attended::default(),
                 desk: Desk::default(),
                 places: Arc::default(),
@@ -121,6 +122,18 @@ impl Gateway {
     /// Disconnects a platform; what is queued for it waits.
     pub fn disconnect(&self, platform: &str) {
         self.delivery.disconnect(platform);
+    }
+
+    /// What was put off because of a connected platform is due now.
+    pub async fn hurry(&self) {
+        for platform in self.platforms() {
+            self.delivery.hurry(&platform).await;
+        }
+    }
+
+    /// Waits until what is queued for connected platforms has left, at most so long.
+    pub async fn send_off(&self, patience: Duration) {
+        self.delivery.send_off(patience).await;
     }
 
     /// Queues something for a chat of a platform.

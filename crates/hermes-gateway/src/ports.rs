@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermes_agent::Agent;
 pub use hermes_schedule::Language;
 use hermes_store::Waiting;
-use hermes_types::{BoxFuture, TaskId};
+use hermes_types::{Abilities, BoxFuture, TaskId};
 use serde_json::Value;
 
 /// Who runs the turns. Asked before each, because the configuration may have changed since the last.
@@ -77,6 +77,18 @@ pub trait Services: Send + Sync {
     /// Names of skills that can be called, with a word about each.
     fn skills(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// What a platform can do, also while it is not connected. Nothing, when there is no such platform.
+    fn abilities(&self, platform: &str) -> Option<Abilities> {
+        let _ = platform;
+        None
+    }
+
+    /// Whether the user has set a platform up, connected or not.
+    fn is_set_up(&self, platform: &str) -> bool {
+        let _ = platform;
+        false
     }
 
     /// Runs a shell command of the user's own and gives its output.

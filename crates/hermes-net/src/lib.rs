@@ -18,6 +18,7 @@ mod socket;
 mod tls;
 
 pub use bytes::Bytes;
+pub use hermes_guard::{PrivateAddresses, UrlPolicy};
 pub use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};
 pub use url::Url;

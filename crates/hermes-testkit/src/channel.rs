@@ -70,6 +70,7 @@ impl FakeChannel {
             limit: 2000,
             unit: LengthUnit::Scalars,
             edits: true,
+            pictures: true,
             typing_every: Duration::from_secs(2),
         };
         Self { name: name.to_owned(), abilities, platform: Arc::new(Watched::new(Platform::default())) }
@@ -192,6 +193,7 @@ impl FakeChannel {
             let id = format!("b{}", platform.posted.len() + 1);
             let files = reply.into_iter().flat_map(|reply| &reply.pieces).filter_map(|piece| match piece {
                 Piece::File(file) => Some(file.path.clone()),
+                Piece::Picture(picture) => Some(picture.url.clone()),
                 Piece::Text { .. } => None,
             });
             platform.posted.push(Posted {
@@ -309,6 +311,7 @@ impl Channel for FakeChannel {
 fn text_of(reply: &Reply) -> String {
     let texts = reply.pieces.iter().filter_map(|piece| match piece {
         Piece::Text { text } => Some(text.as_str()),
+        Piece::Picture(picture) => picture.caption.as_deref(),
         Piece::File(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")

@@ -88,7 +88,7 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         port: u16,
         /// The token of the bot.
-        #[arg(long, default_value = "1:test")]
+        #[arg(long, default_value = "42:test")]
         token: String,
     },
     /// Read a script and say whether it is well-formed.

@@ -46,7 +46,7 @@ impl Envelope {
             .iter()
             .filter_map(|piece| match piece {
                 Piece::Text { text } => Some(text.as_str()),
-                Piece::File(_) => None,
+                Piece::File(_) | Piece::Picture(_) => None,
             })
             .collect();
         texts.join("\n")
@@ -55,7 +55,7 @@ impl Envelope {
     pub fn files(&self) -> impl Iterator<Item = &Attachment> {
         self.parts.iter().filter_map(|piece| match piece {
             Piece::File(file) => Some(file),
-            Piece::Text { .. } => None,
+            Piece::Text { .. } | Piece::Picture(_) => None,
         })
     }
 }
@@ -132,8 +132,31 @@ pub struct Sender {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Piece {
-    Text { text: String },
+    Text {
+        text: String,
+    },
     File(Attachment),
+    /// Goes out only.
+    Picture(Picture),
+}
+
+/// A picture on the web that is to be shown in a chat. It is wherever its address says; nobody has fetched it yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
+}
+
+impl Picture {
+    /// What is said where it cannot be shown: nothing of it is lost.
+    pub fn in_words(&self) -> String {
+        let line = format!("🖼️ Image: {}", self.url);
+        match &self.caption {
+            Some(caption) => format!("{caption}\n{line}"),
+            None => line,
+        }
+    }
 }
 
 /// A file that came with a message or goes out with one; its bytes are on disk.

@@ -26,7 +26,8 @@ pub use call::{CallIds, ToolCall};
 pub use civil::CivilTime;
 pub use clock::{Clock, Deadline, Timestamp, WallClock};
 pub use envelope::{
-    Attachment, AttachmentKind, Certainty, ChatKind, Choice, Envelope, Piece, Place, Receipt, Reply, Sender,
+    Attachment, AttachmentKind, Certainty, ChatKind, Choice, Envelope, Picture, Piece, Place, Receipt, Reply,
+    Sender,
 };
 pub use event::{Answer, Approval, Event, NoticeKind, Question};
 pub use id::{

@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::model::{Completion, Delta, ModelError, Request};
 use crate::tool::{Call, Manner, Occasion, Outcome, OutcomeStatus, ToolSpec};
 use crate::usage::Usage;
-use crate::{BoxFuture, Cancel, Deadline};
+use crate::{BoxFuture, Cancel, Deadline, Timestamp};
 
 /// Takes the pieces of an answer as they arrive. Must not block.
 pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta) + Send);
@@ -136,8 +136,14 @@ pub trait Channel: Send + Sync {
     /// Sends one part of an answer; what is longer than the platform takes was split before.
     fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
 
-    /// Sends a part of which an earlier attempt may have arrived: where the platform can tell, it is not said twice.
-    fn send_again<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    /// Sends a part of which an earlier attempt may have arrived: where the platform can tell, it is not said twice. No
+    /// attempt was made before `since`; some platforms can tell for a while only.
+    fn send_again<'a>(
+        &'a self,
+        reply: &'a Reply,
+        since: Timestamp,
+    ) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        let _ = since;
         Box::pin(async move {
             let receipt = self.send(reply).await?;
             Ok(Receipt { certainty: Certainty::AtLeastOnce, ..receipt })
@@ -196,13 +202,21 @@ pub struct Abilities {
     pub unit: LengthUnit,
     /// Whether a posted message can be given another text.
     pub edits: bool,
+    /// Whether a picture on the web can be shown; else its address stays in the text.
+    pub pictures: bool,
     /// How often the sign of being busy has to be renewed.
     pub typing_every: Duration,
 }
 
 impl Default for Abilities {
     fn default() -> Self {
-        Self { limit: 4000, unit: LengthUnit::Scalars, edits: false, typing_every: Duration::from_secs(2) }
+        Self {
+            limit: 4000,
+            unit: LengthUnit::Scalars,
+            edits: false,
+            pictures: false,
+            typing_every: Duration::from_secs(2),
+        }
     }
 }
 
@@ -333,7 +347,7 @@ pub struct Dispatch {
     pub platform: String,
     pub chat_id: String,
     pub receipt: Receipt,
-    /// Where it went, when the sender did not say exactly.
+    /// Where it went, when the sender did not say exactly; or why it still waits.
     pub note: Option<String>,
     /// It stands in the chat's conversation, too.
     pub mirrored: bool,

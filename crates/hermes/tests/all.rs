@@ -20,6 +20,7 @@ mod all {
     mod gateway;
     mod life;
     mod scenario;
+    mod sending;
     mod service;
     mod sessions;
     mod shell;

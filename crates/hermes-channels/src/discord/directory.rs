@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::rest::{Failure, Rest};
+use super::rest::{Failure, Fate, Rest};
 use super::wire::Room;
 
 /// More are not kept: they are forgotten all at once and asked for again.
@@ -82,8 +82,11 @@ impl Directory {
             return Ok(room);
         }
         let found = rest.get(&format!("/channels/{id}")).await?;
-        let unreadable =
-            |_| Failure::Later { after: None, reason: "Discord's answer is no channel".to_owned() };
+        let unreadable = |_| Failure::Later {
+            after: None,
+            reason: "Discord's answer is no channel".to_owned(),
+            fate: Fate::NotDone,
+        };
         let room = Room::deserialize(&found).map_err(unreadable)?;
         self.add(room.clone());
         Ok(room)

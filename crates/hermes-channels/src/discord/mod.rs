@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use hermes_types::{
     Abilities, BoxFuture, Cancel, Channel, ChannelError, Connection, Intake, LengthUnit, Mark, Place,
-    Receipt, Reply,
+    Receipt, Reply, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -64,6 +64,13 @@ pub(crate) const PLATFORM: Platform = Platform {
         },
     ],
     lock: Some(("discord-bot-token", "DISCORD_BOT_TOKEN")),
+    abilities: Abilities {
+        limit: outbound::LONGEST - ROOM_FOR_FENCES,
+        unit: LengthUnit::Scalars,
+        edits: true,
+        pictures: true,
+        typing_every: Duration::from_secs(8),
+    },
     open,
 };
 
@@ -108,7 +115,7 @@ impl Discord {
         loop {
             match self.identity().await {
                 Ok(identity) => return Ok(identity),
-                Err(Failure::Later { after, reason }) => {
+                Err(Failure::Later { after, reason, .. }) => {
                     intake.connection(NAME, Connection::Down(reason));
                     self.rest.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
                 }
@@ -134,12 +141,7 @@ impl Channel for Discord {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities {
-            limit: outbound::LONGEST - ROOM_FOR_FENCES,
-            unit: LengthUnit::Scalars,
-            edits: true,
-            typing_every: Duration::from_secs(8),
-        }
+        PLATFORM.abilities
     }
 
     fn listen<'a>(
@@ -158,6 +160,14 @@ impl Channel for Discord {
 
     fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
         Box::pin(self.send_reply(reply))
+    }
+
+    fn send_again<'a>(
+        &'a self,
+        reply: &'a Reply,
+        since: Timestamp,
+    ) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        Box::pin(self.send_reply_again(reply, since))
     }
 
     fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {

@@ -1,12 +1,13 @@
 //! Answers on their way out: messages, files, edits, reactions.
 
 use std::path::Path;
+use std::time::Duration;
 
 use hermes_net::Method;
 use hermes_text::{length, split};
 use hermes_types::{
-    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, LengthUnit, Mark, Piece, Place, Receipt,
-    Reply,
+    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, LengthUnit, Mark, Picture, Piece, Place,
+    Receipt, Reply, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ use super::commands::buttons;
 use super::rest::{Body, Failure};
 use super::table::fence_tables;
 use super::wire::Room;
+use crate::fetch::fetch_picture;
 use crate::media::{extension_of, mime_of};
 use crate::multipart::Form;
 
@@ -25,6 +27,8 @@ const LARGEST_FILE: u64 = 100 * 1024 * 1024;
 const INVALID_FORM: u64 = 50035;
 const TOO_LARGE: u64 = 40005;
 const VOICE: u64 = 8192;
+/// For how long Discord surely knows a nonce again; it speaks of a few minutes.
+const NONCE_FOR: Duration = Duration::from_mins(2);
 /// 256 steps of the same height: what a recording looks like is not known.
 const WAVEFORM: (&str, usize, &str) = ("VVVV", 85, "VQ==");
 const SAMPLES_PER_SECOND: f64 = 48_000.0;
@@ -45,6 +49,10 @@ impl Discord {
                     let body = self.body(reply, channel, ids.len());
                     ids.push(self.send_file(channel, body, file).await?);
                 }
+                Piece::Picture(picture) => {
+                    let body = self.body(reply, channel, ids.len());
+                    ids.push(self.send_picture(channel, body, picture, reply).await?);
+                }
             }
         }
         if ids.is_empty() {
@@ -52,6 +60,18 @@ impl Discord {
         }
         self.clear_pressed(channel).await;
         Ok(Receipt { message_ids: ids, certainty: Certainty::Once })
+    }
+
+    /// As long as Discord remembers nonces, a second attempt is answered with the message of the first.
+    pub(super) async fn send_reply_again(
+        &self,
+        reply: &Reply,
+        since: Timestamp,
+    ) -> Result<Receipt, ChannelError> {
+        let remembered = self.rest.clock.now().since(since) < NONCE_FOR;
+        let receipt = self.send_reply(reply).await?;
+        let certainty = if remembered { Certainty::Once } else { Certainty::AtLeastOnce };
+        Ok(Receipt { certainty, ..receipt })
     }
 
     /// What every message of a reply has. The nonce is the same at each attempt: Discord then answers a second one with
@@ -93,7 +113,35 @@ impl Discord {
             }
             other => other,
         };
-        id_of(&sent?)
+        id_of(&sent.map_err(Failure::of_a_send)?)
+    }
+
+    /// A picture, fetched and sent along. One that cannot be is named by its address, which Discord shows by itself where
+    /// it can.
+    async fn send_picture(
+        &self,
+        channel: &str,
+        body: Value,
+        picture: &Picture,
+        reply: &Reply,
+    ) -> Result<String, ChannelError> {
+        match fetch_picture(&self.rest.client, &*self.rest.clock, &picture.url).await {
+            Ok(file) => {
+                let mut shown = body.clone();
+                if let Some(caption) = &picture.caption {
+                    shown["content"] = json!(cut(caption));
+                }
+                let about = json!({"id": 0, "filename": file.name});
+                match self.upload(channel, shown, about, mime_of(&file.name), &file.bytes).await {
+                    Err(failure @ Failure::Refused { .. }) => {
+                        tracing::warn!(%failure, "a picture is sent as its address");
+                    }
+                    other => return id_of(&other.map_err(Failure::of_a_send)?),
+                }
+            }
+            Err(why) => tracing::warn!(why, "a picture is sent as its address"),
+        }
+        self.send_text(channel, body, &picture.in_words(), reply).await
     }
 
     async fn send_file(&self, channel: &str, body: Value, file: &Attachment) -> Result<String, ChannelError> {
@@ -112,7 +160,7 @@ impl Discord {
             let about = json!({"id": 0, "filename": "voice-message.ogg", "duration_secs": seconds, "waveform": waveform});
             match self.upload(channel, body, about, "audio/ogg", &bytes).await {
                 Err(Failure::Refused { .. }) => {}
-                other => return id_of(&other?),
+                other => return id_of(&other.map_err(Failure::of_a_send)?),
             }
         }
         let mime = file.mime.clone().unwrap_or_else(|| mime_of(&name).to_owned());
@@ -127,7 +175,7 @@ impl Discord {
             Err(Failure::Refused { status, code, .. }) if status == 413 || code == TOO_LARGE => {
                 self.send_note(channel, body, &name, "it is larger than this chat takes").await
             }
-            other => id_of(&other?),
+            other => id_of(&other.map_err(Failure::of_a_send)?),
         }
     }
 
@@ -155,7 +203,8 @@ impl Discord {
         why: &str,
     ) -> Result<String, ChannelError> {
         body["content"] = json!(hermes_text::head(&format!("📎 File: {name} ({why})"), LONGEST));
-        id_of(&self.rest.post(&format!("/channels/{channel}/messages"), body).await?)
+        let sent = self.rest.post(&format!("/channels/{channel}/messages"), body).await;
+        id_of(&sent.map_err(Failure::of_a_send)?)
     }
 
     /// Buttons that were pressed have done their work once something was said after it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hermes_net::{Client, HeaderMap, Method, Request, StatusCode, Url, header};
+use hermes_net::{Client, Error, HeaderMap, Method, Request, StatusCode, Url, Wait, header};
 use hermes_types::{Cancel, ChannelError, Clock, Deadline, Secret};
 use serde_json::Value;
 
@@ -41,10 +41,11 @@ pub(super) enum Body {
 /// Why a call came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It may work later; whether it was done is not known.
+    /// It may work later.
     Later {
         after: Option<Duration>,
         reason: String,
+        fate: Fate,
     },
     Unauthorised,
     /// It will not work like this. The code is Discord's.
@@ -55,7 +56,23 @@ pub(super) enum Failure {
     },
 }
 
+/// What became of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    NotDone,
+    /// It may have been done all the same.
+    Unknown,
+}
+
 impl Failure {
+    /// What it means for something that must not be said twice.
+    pub(super) fn of_a_send(self) -> ChannelError {
+        match self {
+            Self::Later { reason, fate: Fate::Unknown, .. } => ChannelError::Unsure(reason),
+            other => other.into(),
+        }
+    }
+
     /// Discord's code for it, where it refused.
     pub(super) fn code(&self) -> Option<u64> {
         match self {
@@ -74,7 +91,7 @@ impl fmt::Display for Failure {
 impl From<Failure> for ChannelError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Later { after, reason } => Self::Retry { after, reason },
+            Failure::Later { after, reason, .. } => Self::Retry { after, reason },
             Failure::Unauthorised => Self::Reauthorise(
                 "Discord does not know this token. Reset it on the Bot page of your application and set DISCORD_BOT_TOKEN"
                     .to_owned(),
@@ -103,13 +120,12 @@ impl Rest {
     /// Calls, waits where Discord asks for it and it is short, and says what came of it.
     pub(super) async fn call(&self, method: Method, path: &str, body: Body) -> Result<Value, Failure> {
         let route = route_of(method.as_str(), path);
-        let mut last =
-            Failure::Later { after: None, reason: "Discord asks to wait again and again".to_owned() };
+        let mut last = too_often(LONGEST_WAIT);
         for _ in 0..ATTEMPTS {
             self.hold_back(&route).await?;
             match self.exchange(method.clone(), path, &route, &body).await {
-                Err(Failure::Later { after: Some(after), reason }) if after <= LONGEST_WAIT => {
-                    last = Failure::Later { after: Some(after), reason };
+                Err(failure @ Failure::Later { after: Some(after), .. }) if after <= LONGEST_WAIT => {
+                    last = failure;
                 }
                 other => return other,
             }
@@ -145,19 +161,18 @@ impl Rest {
             StatusCode::TOO_MANY_REQUESTS => Err(self.limited(route, &value, asked)),
             StatusCode::UNAUTHORIZED => Err(Failure::Unauthorised),
             status if status.is_success() && value.is_null() && !answer.is_empty() => {
-                Err(Failure::Later { after: None, reason: "Discord's answer is no JSON".to_owned() })
+                Err(unclear("Discord's answer is no JSON".to_owned()))
             }
             status if status.is_success() => Ok(value),
-            status if status.is_server_error() => Err(Failure::Later {
-                after: None,
-                reason: format!("Discord has a problem (status {status})"),
-            }),
+            status if status.is_server_error() => {
+                Err(unclear(format!("Discord has a problem (status {status})")))
+            }
             status => Err(refusal(status, &value)),
         }
     }
 
-    fn request(&self, method: Method, path: &str, body: &Body) -> Result<Request, hermes_net::Error> {
-        let url = Url::parse(&format!("{}{path}", self.api)).map_err(|_| hermes_net::Error::InvalidUrl)?;
+    fn request(&self, method: Method, path: &str, body: &Body) -> Result<Request, Error> {
+        let url = Url::parse(&format!("{}{path}", self.api)).map_err(|_| Error::InvalidUrl)?;
         let mut request = Request::new(method, url)
             .header(header::USER_AGENT, AGENT)?
             .secret_header(header::AUTHORIZATION, &self.authorization)?
@@ -205,11 +220,27 @@ impl Rest {
 }
 
 fn too_often(after: Duration) -> Failure {
-    Failure::Later { after: Some(after), reason: "Discord asks to wait".to_owned() }
+    let reason = "Discord asks to wait".to_owned();
+    Failure::Later { after: Some(after), reason, fate: Fate::NotDone }
 }
 
-fn unreachable(error: &hermes_net::Error) -> Failure {
-    Failure::Later { after: None, reason: error.to_string() }
+fn unclear(reason: String) -> Failure {
+    Failure::Later { after: None, reason, fate: Fate::Unknown }
+}
+
+/// The network failed; whether the call arrived is known only when there was no connection.
+fn unreachable(error: &Error) -> Failure {
+    match error {
+        Error::Connect { .. }
+        | Error::Tls { .. }
+        | Error::Proxy { .. }
+        | Error::Denied(_)
+        | Error::InvalidUrl
+        | Error::TimedOut { wait: Wait::Connection, .. } => {
+            Failure::Later { after: None, reason: error.to_string(), fate: Fate::NotDone }
+        }
+        _ => unclear(error.to_string()),
+    }
 }
 
 fn seconds(text: &str) -> Option<Duration> {

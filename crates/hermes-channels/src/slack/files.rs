@@ -1,12 +1,14 @@
 //! Files people share, and files we share.
 
-use hermes_net::{Method, Request, Url, header};
-use hermes_types::{Attachment, AttachmentKind, ChannelError, Piece, Place};
+use hermes_net::{Bytes, Method, Request, Url, header};
+use hermes_text::dialect;
+use hermes_types::{Attachment, AttachmentKind, ChannelError, Picture, Piece, Place, Reply};
 use serde_json::{Value, json};
 
 use super::Slack;
 use super::api::{Arguments, Failure, in_net};
 use super::inbound::File;
+use crate::fetch::fetch_picture;
 use crate::host::Incoming;
 use crate::media::{LARGEST_DOCUMENT, Verdict, extension_for, extension_of, judge_document, mime_of};
 
@@ -80,13 +82,40 @@ impl Slack {
         if ours { request.bearer(&self.settings.bot_token) } else { Ok(request.untrusted()) }
     }
 
-    /// Shares a file in three steps; its id is the receipt.
     pub(super) async fn share(&self, place: &Place, file: &Attachment) -> Result<String, ChannelError> {
         let bytes = read(&file.path)?;
         let name =
             file.name.clone().unwrap_or_else(|| file.path.rsplit('/').next().unwrap_or("file").to_owned());
+        self.upload(place, &name, bytes.into(), None).await
+    }
+
+    /// A picture, fetched and shared. One that cannot be is named by its address, which Slack shows by itself where it can.
+    pub(super) async fn show(&self, reply: &Reply, picture: &Picture) -> Result<String, ChannelError> {
+        match fetch_picture(&self.around.client, &*self.around.clock, &picture.url).await {
+            Ok(file) => {
+                let comment = picture.caption.as_deref();
+                match self.upload(&reply.place, &file.name, file.bytes, comment).await {
+                    Err(ChannelError::Refused(why)) => {
+                        tracing::warn!(why, "a picture is sent as its address");
+                    }
+                    other => return other,
+                }
+            }
+            Err(why) => tracing::warn!(why, "a picture is sent as its address"),
+        }
+        self.say(reply, &picture.in_words()).await
+    }
+
+    /// Three steps; the file's id is the receipt.
+    async fn upload(
+        &self,
+        place: &Place,
+        name: &str,
+        bytes: Bytes,
+        comment: Option<&str>,
+    ) -> Result<String, ChannelError> {
         let length = bytes.len().to_string();
-        let arguments = [("filename", name.as_str()), ("length", length.as_str())];
+        let arguments = [("filename", name), ("length", length.as_str())];
         let slot = self.api.call("files.getUploadURLExternal", Arguments::Form(&arguments)).await?;
         let (Some(url), Some(id)) =
             (slot.get("upload_url").and_then(Value::as_str), slot.get("file_id").and_then(Value::as_str))
@@ -94,7 +123,7 @@ impl Slack {
             return Err(ChannelError::Refused("files.getUploadURLExternal: no address came".to_owned()));
         };
         let request =
-            Request::post(url).and_then(|request| request.header(header::CONTENT_TYPE, mime_of(&name)));
+            Request::post(url).and_then(|request| request.header(header::CONTENT_TYPE, mime_of(name)));
         let request = request.map_err(|error| in_net(&error).error)?.body(bytes);
         let status = self.api.send(request).await?.status();
         if !status.is_success() {
@@ -105,7 +134,11 @@ impl Slack {
         if let Some(thread) = &place.thread_id {
             done["thread_ts"] = json!(thread);
         }
-        self.api.call("files.completeUploadExternal", Arguments::Json(&done)).await?;
+        if let Some(comment) = comment {
+            done["initial_comment"] = json!(dialect::slack(comment));
+        }
+        let shared = self.api.call("files.completeUploadExternal", Arguments::Json(&done)).await;
+        shared.map_err(Failure::of_a_send)?;
         Ok(id.to_owned())
     }
 }

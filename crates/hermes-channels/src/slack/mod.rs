@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, Intake, LengthUnit, Mark, Place, Receipt,
-    Reply,
+    Abilities, BoxFuture, Cancel, Channel, ChannelError, Intake, LengthUnit, Mark, Place, Receipt, Reply,
+    Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
@@ -57,6 +57,13 @@ pub(crate) const PLATFORM: Platform = Platform {
         },
     ],
     lock: Some(("slack-app-token", "SLACK_APP_TOKEN")),
+    abilities: Abilities {
+        limit: 39_000,
+        unit: LengthUnit::Scalars,
+        edits: true,
+        pictures: true,
+        typing_every: Duration::from_secs(20),
+    },
     open,
 };
 
@@ -136,12 +143,7 @@ impl Channel for Slack {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities {
-            limit: 39_000,
-            unit: LengthUnit::Scalars,
-            edits: true,
-            typing_every: Duration::from_secs(20),
-        }
+        PLATFORM.abilities
     }
 
     fn listen<'a>(
@@ -156,13 +158,12 @@ impl Channel for Slack {
         Box::pin(self.deliver(reply))
     }
 
-    fn send_again<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
-        Box::pin(async move {
-            match self.find(reply).await? {
-                Some(ts) => Ok(Receipt { message_ids: vec![ts], certainty: Certainty::Once }),
-                None => self.deliver(reply).await,
-            }
-        })
+    fn send_again<'a>(
+        &'a self,
+        reply: &'a Reply,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+        Box::pin(self.deliver_again(reply))
     }
 
     fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {

@@ -15,8 +15,9 @@ const BUTTON: usize = 75;
 const BUTTONS: usize = 25;
 /// What our messages are known by, in their metadata.
 const EVENT: &str = "hermes_reply";
-/// How far back is looked for a reply that may have arrived.
+/// How far back is looked for a reply that may have arrived. Threads are told from their beginning, so more of them.
 const LOOK_BACK: &str = "50";
+const LOOK_BACK_IN_THREAD: &str = "999";
 
 impl Slack {
     pub(super) async fn deliver(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
@@ -25,12 +26,24 @@ impl Slack {
             ids.push(match piece {
                 Piece::Text { text } => self.say(reply, text).await?,
                 Piece::File(file) => self.share(&reply.place, file).await?,
+                Piece::Picture(picture) => self.show(reply, picture).await?,
             });
         }
         Ok(Receipt { message_ids: ids, certainty: Certainty::Once })
     }
 
-    async fn say(&self, reply: &Reply, text: &str) -> Result<String, ChannelError> {
+    /// What was said is found again by its key; what was uploaded carries none.
+    pub(super) async fn deliver_again(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+        if let Some(ts) = self.find(reply).await? {
+            return Ok(Receipt { message_ids: vec![ts], certainty: Certainty::Once });
+        }
+        let receipt = self.deliver(reply).await?;
+        let said = reply.pieces.iter().all(|piece| matches!(piece, Piece::Text { .. }));
+        let certainty = if said { receipt.certainty } else { Certainty::AtLeastOnce };
+        Ok(Receipt { certainty, ..receipt })
+    }
+
+    pub(super) async fn say(&self, reply: &Reply, text: &str) -> Result<String, ChannelError> {
         let key = &reply.idempotency_key;
         let mut body = body(&reply.place, text);
         body["metadata"] = json!({"event_type": EVENT, "event_payload": {"key": key}});
@@ -48,13 +61,13 @@ impl Slack {
     /// The message an earlier attempt at this reply left in the chat.
     pub(super) async fn find(&self, reply: &Reply) -> Result<Option<String>, ChannelError> {
         let channel = ("channel", reply.place.chat_id.as_str());
-        let fixed = [channel, ("limit", LOOK_BACK), ("include_all_metadata", "true")];
-        let answer = match &reply.place.thread_id {
-            Some(thread) => {
-                let arguments: Vec<_> = fixed.into_iter().chain([("ts", thread.as_str())]).collect();
-                self.api.call("conversations.replies", Arguments::Form(&arguments)).await
-            }
-            None => self.api.call("conversations.history", Arguments::Form(&fixed)).await,
+        let metadata = ("include_all_metadata", "true");
+        let answer = if let Some(thread) = &reply.place.thread_id {
+            let arguments = [channel, ("limit", LOOK_BACK_IN_THREAD), metadata, ("ts", thread.as_str())];
+            self.api.call("conversations.replies", Arguments::Form(&arguments)).await
+        } else {
+            let arguments = [channel, ("limit", LOOK_BACK), metadata];
+            self.api.call("conversations.history", Arguments::Form(&arguments)).await
         };
         let answer = match answer {
             Ok(answer) => answer,

@@ -1,14 +1,18 @@
 //! Files on their way out.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use hermes_types::{Attachment, AttachmentKind, ChannelError};
+use hermes_text::length;
+use hermes_types::{Attachment, AttachmentKind, ChannelError, LengthUnit, Picture};
+use serde_json::json;
 
 use super::Telegram;
 use super::api::ApiError;
-use super::outbound::{Post, Target, Upload};
+use super::outbound::{LONGEST_CAPTION, Post, Target, Upload, shortened};
 use super::wire::Sent;
-use crate::media::extension_of;
+use crate::fetch::fetch_picture;
+use crate::media::{extension_of, name_in};
 
 /// The largest file a bot may send.
 const LARGEST: u64 = 50 * 1024 * 1024;
@@ -26,10 +30,52 @@ impl Telegram {
         caption: Option<&str>,
     ) -> Result<i64, ChannelError> {
         let (name, bytes) = read(file)?;
-        let way = way(file.kind, &name);
+        Ok(self.upload(target, way(file.kind, &name), (&name, &bytes), caption).await?)
+    }
+
+    /// A picture by its address: Telegram fetches it, or we do, or the address is said.
+    pub(super) async fn send_picture(&self, target: Target, picture: &Picture) -> Result<i64, ChannelError> {
+        let caption = picture.caption.as_deref().map(fitting);
+        let caption = caption.as_deref();
+        let way = way(AttachmentKind::Image, name_in(&picture.url));
+        let by_address = Post {
+            method: way.0,
+            words: caption.map(|caption| ("caption", caption)),
+            more: [(way.1.to_owned(), json!(picture.url))].into_iter().collect(),
+            ..Post::default()
+        };
+        match self.deliver::<Sent>(target, &by_address).await {
+            Ok(sent) => return Ok(sent.message_id),
+            Err(ApiError::Refused { description, .. }) => {
+                tracing::debug!(description, "Telegram does not take the address of a picture");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        match fetch_picture(&self.client, &*self.clock, &picture.url).await {
+            Ok(file) => {
+                let way = self::way(AttachmentKind::Image, &file.name);
+                match self.upload(target, way, (&file.name, &file.bytes), caption).await {
+                    Err(ApiError::Refused { description, .. }) => {
+                        tracing::warn!(description, "a picture is sent as its address");
+                    }
+                    other => return Ok(other?),
+                }
+            }
+            Err(why) => tracing::warn!(why, "a picture is sent as its address"),
+        }
+        self.send_text(target, &picture.in_words(), None).await
+    }
+
+    async fn upload(
+        &self,
+        target: Target,
+        way: Way,
+        (name, bytes): (&str, &[u8]),
+        caption: Option<&str>,
+    ) -> Result<i64, ApiError> {
         let words = caption.map(|caption| ("caption", caption));
         let post = |(method, field): Way| {
-            let upload = Upload { field, name: &name, bytes: &bytes };
+            let upload = Upload { field, name, bytes };
             Post { method, words, file: Some(upload), ..Post::default() }
         };
         let first = self.deliver(target, &post(way)).await;
@@ -44,6 +90,14 @@ impl Telegram {
         let sent: Sent = sent?;
         Ok(sent.message_id)
     }
+}
+
+/// As much of a caption as goes below a picture.
+fn fitting(caption: &str) -> Cow<'_, str> {
+    if length(caption, LengthUnit::Utf16) <= LONGEST_CAPTION {
+        return Cow::Borrowed(caption);
+    }
+    Cow::Owned(shortened(caption, LONGEST_CAPTION - 1))
 }
 
 fn way(kind: AttachmentKind, name: &str) -> Way {

@@ -22,6 +22,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hermes_net::Client;
 use hermes_types::{
     Abilities, BoxFuture, Cancel, Channel, ChannelError, Clock, Connection, Intake, LengthUnit, Mark, Place,
     Receipt, Reply,
@@ -74,6 +75,14 @@ pub(crate) const PLATFORM: Platform = Platform {
         },
     ],
     lock: Some(("telegram-bot-token", "TELEGRAM_BOT_TOKEN")),
+    // Marks and escapes are not counted, so the whole limit is for what people see.
+    abilities: Abilities {
+        limit: LIMIT,
+        unit: LengthUnit::Utf16,
+        edits: true,
+        pictures: true,
+        typing_every: Duration::from_secs(2),
+    },
     open,
 };
 
@@ -81,6 +90,8 @@ pub(crate) const PLATFORM: Platform = Platform {
 struct Telegram {
     settings: Settings,
     api: Api,
+    /// For what is not Telegram's.
+    client: Client,
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     commands: Arc<[MenuCommand]>,
@@ -101,6 +112,7 @@ fn open(options: &Options, around: Surroundings) -> Result<Arc<dyn Channel>, Str
         topics: Topics::new(around.host.clone()),
         keyboard: Keyboard::new(around.host.clone()),
         settings,
+        client: around.client,
         clock: around.clock,
         host: around.host,
         commands: around.commands,
@@ -116,9 +128,8 @@ impl Channel for Telegram {
         NAME
     }
 
-    /// Marks and escapes are not counted, so the whole limit is for what people see.
     fn abilities(&self) -> Abilities {
-        Abilities { limit: LIMIT, unit: LengthUnit::Utf16, edits: true, typing_every: Duration::from_secs(2) }
+        PLATFORM.abilities
     }
 
     fn listen<'a>(

@@ -21,7 +21,7 @@ use crate::media::mime_of;
 use crate::multipart::Form;
 
 pub(super) const LIMIT: usize = 4096;
-const LONGEST_CAPTION: usize = 1024;
+pub(super) const LONGEST_CAPTION: usize = 1024;
 /// Room for the sign that something was cut off, and for what it is cut at.
 const CUT_ROOM: usize = 20;
 /// An edit that would have to wait longer than this is not worth it.
@@ -147,6 +147,7 @@ impl Telegram {
                 }
                 Piece::Text { text } => self.send_text(target, text, markup.as_ref()).await,
                 Piece::File(file) => self.send_file(target, file, caption.take()).await,
+                Piece::Picture(picture) => self.send_picture(target, picture).await,
             };
             message_ids.push(sent?.to_string());
         }
@@ -230,7 +231,7 @@ impl Telegram {
         loop {
             match self.edit_once(target, number, &text).await {
                 Err(error) if error.says("message is too long") && matches!(text, Cow::Borrowed(_)) => {
-                    text = Cow::Owned(shortened(&text));
+                    text = Cow::Owned(shortened(&text, LIMIT - CUT_ROOM));
                 }
                 Err(ApiError::Flood(after)) if !waited && after <= LONGEST_WAIT => {
                     waited = true;
@@ -283,9 +284,8 @@ fn is_caption(text: &str, next: Option<&Piece>) -> bool {
 }
 
 /// As much as fits, with a sign that there is more.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str, room: usize) -> String {
     let mut used = 0;
-    let room = LIMIT - CUT_ROOM;
     let fits = |c: &char| {
         used += c.len_utf16();
         used <= room

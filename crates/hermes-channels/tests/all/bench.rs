@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use hermes_channels::{Host, Incoming, MenuCommand, Options, Surroundings, platform};
-use hermes_net::{Client, Config};
+use hermes_net::{Client, Config, PrivateAddresses};
 use hermes_types::{
     Accepted, Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatKind, Clock, Connection, Envelope,
-    Intake, Piece, Place, Reply,
+    Intake, Picture, Piece, Place, Reply,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 /// A home in memory; files are on disk.
 pub(crate) struct Memory {
+    private: PrivateAddresses,
     folder: TempDir,
     documents: Mutex<BTreeMap<String, Value>>,
     settings: Mutex<BTreeMap<String, Value>>,
@@ -22,7 +23,12 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new() -> Arc<Self> {
+        Self::reaching(PrivateAddresses::Allow)
+    }
+
+    pub(crate) fn reaching(private: PrivateAddresses) -> Arc<Self> {
         Arc::new(Self {
+            private,
             folder: tempfile::tempdir().unwrap(),
             documents: Mutex::default(),
             settings: Mutex::default(),
@@ -230,7 +236,10 @@ pub(crate) fn open(
         description: format!("what {name} does"),
         arguments: if name == "title" { "[name]".to_owned() } else { String::new() },
     });
-    let client = Client::new(Config::new(clock.clone())).unwrap();
+    let mut config = Config::new(clock.clone());
+    // So that what a model names can be on this machine.
+    config.policy.private = host.private;
+    let client = Client::new(config).unwrap();
     let around =
         Surroundings { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
     (platform(name).unwrap().open)(options, around)
@@ -263,6 +272,16 @@ pub(crate) fn reply(platform: &str, place: &Place, text: &str) -> Reply {
         idempotency_key: format!("key-{}", hermes_types::random_hex(8)),
     }
 }
+
+/// A picture on the web.
+pub(crate) fn picture(url: &str, caption: &str) -> Piece {
+    let caption = Some(caption.to_owned()).filter(|caption| !caption.is_empty());
+    Piece::Picture(Picture { url: url.to_owned(), caption })
+}
+
+/// The beginnings of pictures, enough to be taken for some.
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n...";
+pub(crate) const GIF: &[u8] = b"GIF89a...";
 
 /// A chat nothing else is known about.
 pub(crate) fn place(kind: ChatKind, chat: &str, thread: Option<&str>) -> Place {

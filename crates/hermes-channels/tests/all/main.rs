@@ -5,4 +5,5 @@
 mod bench;
 mod discord;
 mod slack;
+mod table;
 mod telegram;

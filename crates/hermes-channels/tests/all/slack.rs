@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hermes_task::SystemClock;
+use hermes_testkit::Site;
 use hermes_testkit::slack::{APP_TOKEN, BOT_TOKEN, Fault, Order, Slack};
 use hermes_types::{
     Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, Choice, Clock, Connection, Mark, Piece,
 };
 use serde_json::{Value, json};
 
-use super::bench::{Inbox, Memory, Running, listen, open, options, place, reply};
+use super::bench::{Inbox, Memory, PNG, Running, listen, open, options, picture, place, reply};
 
 const TOKENS: [(&str, &str); 2] = [("SLACK_BOT_TOKEN", BOT_TOKEN), ("SLACK_APP_TOKEN", APP_TOKEN)];
 
@@ -292,16 +293,16 @@ async fn a_reply_whose_answer_was_lost_is_not_said_twice() {
         let hello = reply("slack", &place, "hello");
         slack.fault("chat.postMessage", Fault::DoAndCut);
         assert!(matches!(channel.send(&hello).await.unwrap_err(), ChannelError::Unsure(_)));
-        let receipt = channel.send_again(&hello).await.unwrap();
+        let receipt = channel.send_again(&hello, clock().now()).await.unwrap();
         let said = slack.said(&place.chat_id);
         assert_eq!(said.len(), 1, "{said:?}");
         assert_eq!(receipt.message_ids, [said[0].ts.clone()]);
         // Another process, which knows only that an attempt was made.
         let later = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
-        let receipt = later.send_again(&hello).await.unwrap();
+        let receipt = later.send_again(&hello, clock().now()).await.unwrap();
         assert_eq!((receipt.message_ids, receipt.certainty), (vec![said[0].ts.clone()], Certainty::Once));
         assert_eq!(slack.said(&place.chat_id).len(), 1);
-        later.send_again(&reply("slack", &place, "another")).await.unwrap();
+        later.send_again(&reply("slack", &place, "another"), clock().now()).await.unwrap();
         assert_eq!(slack.said(&place.chat_id).len(), 2);
     }
 }
@@ -322,6 +323,45 @@ async fn files_go_out_in_three_steps() {
     with_file.pieces = vec![Piece::File(file)];
     channel.send(&with_file).await.unwrap();
     assert_eq!(slack.said("D1")[0].files, [("report 1.pdf".to_owned(), b"%PDF".to_vec())]);
+}
+
+#[tokio::test]
+async fn pictures_are_fetched_and_shared_or_named() {
+    let slack = workspace();
+    let site = Site::start().unwrap();
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let showing = |url: &str| {
+        let mut reply = reply("slack", &place(ChatKind::Dm, "D1", None), "");
+        reply.pieces = vec![picture(url, "a **cat**")];
+        reply
+    };
+    channel.send(&showing(&site.put("/cat", "image/png", PNG))).await.unwrap();
+    let said = slack.said("D1").pop().unwrap();
+    assert_eq!((said.text.as_str(), said.files), ("a *cat*", vec![("image.png".to_owned(), PNG.to_vec())]));
+    let gone = site.url("/gone.png");
+    channel.send(&showing(&gone)).await.unwrap();
+    let said = slack.said("D1").pop().unwrap();
+    assert_eq!((said.text, said.files.len()), (format!("a *cat*\n🖼️ Image: {gone}"), 0));
+    let seen = showing(&site.put("/seen.png", "image/png", PNG));
+    slack.fault("files.completeUploadExternal", Fault::DoAndCut);
+    assert!(matches!(channel.send(&seen).await, Err(ChannelError::Unsure(_))), "it may have been shared");
+    let receipt = channel.send_again(&seen, clock().now()).await.unwrap();
+    assert_eq!(receipt.certainty, Certainty::AtLeastOnce, "files carry no key");
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_found_in_a_long_thread() {
+    let slack = workspace();
+    let thread = slack.says("U1", "C1", "<@UBOT> hi");
+    for number in 0..60 {
+        slack.says_in_thread("U1", "C1", &thread, &format!("number {number}"));
+    }
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let hello = reply("slack", &place(ChatKind::Group, "C1", Some(&thread)), "hello");
+    slack.fault("chat.postMessage", Fault::DoAndCut);
+    assert!(channel.send(&hello).await.is_err());
+    channel.send_again(&hello, clock().now()).await.unwrap();
+    assert_eq!(slack.said("C1").len(), 1);
 }
 
 #[tokio::test]

@@ -80,6 +80,7 @@ impl Gateway {
             Target::Chat { platform, chat, thread } => {
                 self.known(platform)?;
                 let is_set_up = self.delivery.channel(platform).is_some()
+                    || self.ports.services.is_set_up(platform)
                     || home(settings, platform).is_some()
                     || origin(job).is_some_and(|origin| origin.platform == *platform);
                 if !is_set_up {

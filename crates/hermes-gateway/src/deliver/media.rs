@@ -1,19 +1,29 @@
 //! Files an answer names to have them sent.
 //!
-//! `MEDIA:` tags name a file outright; a bare path to a picture or a film outside of code does so too. Invariant: what
+//! Pictures on the web are `picture`'s. `MEDIA:` tags name a file outright; a bare path to a picture or a film outside of code does so too. Invariant: what
 //! lies in a place of secrets or of the system is never sent, whatever names it.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use hermes_types::{Attachment, AttachmentKind, Message, Role};
+use hermes_types::{Attachment, AttachmentKind, Message, Picture, Role};
 use regex::Regex;
+
+use super::picture;
 
 /// What was found in a text, and the text without it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) text: String,
+    pub(crate) pictures: Vec<Picture>,
     pub(crate) files: Vec<Attachment>,
+}
+
+/// Whether pictures on the web are taken out of a text, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pictures {
+    Take,
+    Leave,
 }
 
 const AS_VOICE: &str = "[[audio_as_voice]]";
@@ -36,7 +46,7 @@ static BARE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Takes the files out of a text.
-pub(crate) fn extract(text: &str) -> Found {
+pub(crate) fn extract(text: &str, of_the_web: Pictures) -> Found {
     let voice = text.contains(AS_VOICE);
     let mut text = text.replace(AS_VOICE, "");
     let mut files: Vec<Attachment> = Vec::new();
@@ -65,8 +75,12 @@ pub(crate) fn extract(text: &str) -> Found {
         rest.push_str(text.get(end..).unwrap_or_default());
         text = rest;
     }
+    let pictures = match of_the_web {
+        Pictures::Take => picture::take_out(&mut text),
+        Pictures::Leave => Vec::new(),
+    };
     text = without_bare_paths(&text, &mut add);
-    Found { text: collapse(&text), files }
+    Found { text: collapse(&text), pictures, files }
 }
 
 /// Tools whose results are other people's words: a tag in them is not ours.
@@ -208,13 +222,17 @@ mod tests {
         std::fs::canonicalize(path).unwrap().to_string_lossy().into_owned()
     }
 
+    fn files_of(text: &str) -> Found {
+        extract(text, Pictures::Leave)
+    }
+
     #[test]
     fn tags_and_bare_paths_become_files() {
         let folder = tempfile::tempdir().unwrap();
         let picture = file(folder.path(), "a b.png");
         let report = file(folder.path(), "report.pdf");
         let sound = file(folder.path(), "say.mp3");
-        let found = extract(&format!(
+        let found = files_of(&format!(
             "Here.\nMEDIA:{picture}\n\n\n\nMEDIA: `{report}` and MEDIA:{picture}\n[[audio_as_voice]] MEDIA:{sound}."
         ));
         assert_eq!(found.text, "Here.\n\n and \n .");
@@ -228,7 +246,7 @@ mod tests {
             ]
         );
         let film = file(folder.path(), "film.mp4");
-        let found = extract(&format!("Look at {film}.\n```\n{film}\n```"));
+        let found = files_of(&format!("Look at {film}.\n```\n{film}\n```"));
         assert_eq!(found.files.len(), 1);
         assert!(found.text.contains(&format!("```\n{film}\n```")), "code stays: {}", found.text);
     }
@@ -242,13 +260,13 @@ mod tests {
         std::os::unix::fs::symlink(&key, &link).unwrap();
         for path in [key.as_str(), env.as_str(), link.to_str().unwrap(), "/etc/passwd", "/proc/self/environ"]
         {
-            let found = extract(&format!("MEDIA:{path}"));
+            let found = files_of(&format!("MEDIA:{path}"));
             assert_eq!(found.files, [], "{path}");
         }
     }
 
     #[test]
     fn what_is_not_there_is_named_in_words() {
-        assert_eq!(extract("MEDIA:/nowhere/x.png").text, "📎 File: /nowhere/x.png");
+        assert_eq!(files_of("MEDIA:/nowhere/x.png").text, "📎 File: /nowhere/x.png");
     }
 }

@@ -3,7 +3,7 @@
 use hermes_text::split;
 use hermes_types::{Abilities, Envelope, Piece, Place, Reply};
 
-use super::media::{self, Found};
+use super::media::{self, Found, Pictures};
 
 /// An answer and where it goes.
 pub(crate) struct Spoken<'a> {
@@ -40,12 +40,14 @@ pub(crate) fn plan_at(
     abilities: Abilities,
     key: &str,
 ) -> Vec<Reply> {
-    let Found { text, files } = media::extract(text);
+    let of_the_web = if abilities.pictures { Pictures::Take } else { Pictures::Leave };
+    let Found { text, pictures, files } = media::extract(text, of_the_web);
     let mut pieces = Vec::new();
     if !text.is_empty() {
         let parts = split(&text, abilities.limit, abilities.unit);
         pieces.extend(parts.into_iter().map(|text| Piece::Text { text }));
     }
+    pieces.extend(pictures.into_iter().map(Piece::Picture));
     pieces.extend(files.into_iter().map(Piece::File));
     let reply = |(at, piece): (usize, Piece)| Reply {
         platform: platform.to_owned(),

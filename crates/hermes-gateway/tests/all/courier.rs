@@ -30,6 +30,9 @@ async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
     assert_eq!(targets, ["fake:chat-ann (ann's name, dm)"]);
     let named = bench.gateway.deliver("fake:#ann's name", "by name").await.unwrap();
     assert_eq!(named.chat_id, "chat-ann");
+    let long = bench.gateway.deliver("fake:chat-ann", &"word ".repeat(900)).await.unwrap();
+    let first = bench.channel.posted().into_iter().find(|posted| posted.text.ends_with("(1/3)")).unwrap();
+    assert_eq!(long.receipt.message_ids, [first.id], "a message is known by its first part");
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 //! What happens when a platform does not take what is sent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_gateway::Services;
 use hermes_store::OutboxState;
 use hermes_task::SystemClock;
-use hermes_testkit::SendFault;
-use hermes_types::{Certainty, Clock as _, OutboxId};
+use hermes_testkit::{FakeChannel, SendFault};
+use hermes_types::{Abilities, Certainty, Clock as _, Courier as _, OutboxId, Picture, Piece, Reply};
 
-use super::support::{Bench, Step, TestModel};
+use super::support::{Bench, Plan, Step, TestModel};
 
 /// Lets time pass until the text is there.
 async fn in_time(bench: &Bench, part: &str) {
@@ -96,4 +98,78 @@ async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
         matches!(&state, Some(OutboxState::Sent(receipt)) if receipt.certainty == Certainty::AtLeastOnce),
         "{state:?}"
     );
+}
+
+#[tokio::test]
+async fn a_picture_on_the_web_is_sent_after_the_text_and_named_when_it_is_refused() {
+    let text = "Here.\n![a cat](https://e.org/cat.png)\nAnd more.";
+    let bench = Bench::with(TestModel::new(move |_, _| Step::Say(text.into()))).await;
+    bench.channel.write("ann", "draw");
+    bench.channel.until(|posted| (posted.len() == 2).then_some(())).await;
+    bench.until_quiet().await;
+    let seen = |bench: &Bench| -> Vec<_> {
+        bench.channel.posted().into_iter().map(|posted| (posted.text, posted.files)).collect()
+    };
+    let cat = vec!["https://e.org/cat.png".to_owned()];
+    assert_eq!(seen(&bench), [("Here.\n\nAnd more.".to_owned(), vec![]), ("a cat".to_owned(), cat)]);
+
+    let place = bench.channel.envelope("ann", "").place;
+    let picture = Picture { url: "https://e.org/no.png".to_owned(), caption: None };
+    let reply = Reply {
+        platform: "fake".to_owned(),
+        place,
+        pieces: vec![Piece::Picture(picture)],
+        reply_to: None,
+        choices: Vec::new(),
+        draft: None,
+        idempotency_key: "refused".to_owned(),
+    };
+    bench.channel.fail_next(SendFault::Refuse);
+    bench.gateway.enqueue(reply).await.unwrap();
+    let said = bench.channel.until_said("ann", "https://e.org/no.png").await;
+    assert_eq!(said, "(Response formatting failed, plain text:)\n🖼️ Image: https://e.org/no.png");
+}
+
+#[tokio::test]
+async fn where_pictures_cannot_be_shown_their_address_stays_in_the_text() {
+    let text = "![a cat](https://e.org/cat.png)";
+    let mut plan = Plan::new(TestModel::new(move |_, _| Step::Say(text.into())));
+    plan.channel = plan.channel.with(Abilities::default());
+    let bench = plan.start().await;
+    bench.channel.write("ann", "draw");
+    assert_eq!(bench.channel.until_said("ann", "cat").await, text);
+}
+
+/// Knows one platform, which is not connected.
+struct OneMore;
+
+impl Services for OneMore {
+    fn abilities(&self, platform: &str) -> Option<Abilities> {
+        (platform == "small").then(|| Abilities { limit: 100, ..Abilities::default() })
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
+    let mut plan = Plan::new(TestModel::echo());
+    plan.services = Arc::new(OneMore);
+    let bench = plan.start().await;
+    let text = "word ".repeat(50);
+    let post = bench.gateway.deliver("small:chat-ann", &text);
+    let queued = async {
+        let clock = SystemClock::new();
+        while bench.store.outbox_depth().await.unwrap().waiting < 3 {
+            clock.sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        _ = post => panic!("nobody is there to take it"),
+        () = queued => {}
+    }
+    let small = FakeChannel::new("small");
+    bench.gateway.connect(Arc::new(small.clone()));
+    bench.gateway.send_off(Duration::from_mins(1)).await;
+    let said = small.texts("ann");
+    assert_eq!(said.len(), 3, "all of it has left");
+    assert!(said.iter().all(|part| part.chars().count() <= 100), "{said:?}");
 }

@@ -127,7 +127,8 @@ impl Channel for WebhookChannel {
 
 fn text_of(reply: &Reply) -> String {
     let texts = reply.pieces.iter().filter_map(|piece| match piece {
-        Piece::Text { text } => Some(text.as_str()),
+        Piece::Text { text } => Some(text.clone()),
+        Piece::Picture(picture) => Some(picture.in_words()),
         Piece::File(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")

@@ -12,6 +12,11 @@ use super::world::{Button, Hook, Posted, World};
 const LONGEST_TEXT: usize = 4096;
 const LONGEST_CAPTION: usize = 1024;
 const LARGEST_DOWNLOAD: usize = 20 * 1024 * 1024;
+const LARGEST_UPLOAD: usize = 50 * 1024 * 1024;
+const LARGEST_PHOTO: usize = 10 * 1024 * 1024;
+/// What Telegram fetches from an address it is given.
+const LARGEST_FETCHED_PHOTO: usize = 5 * 1024 * 1024;
+const LARGEST_FETCHED: usize = 20 * 1024 * 1024;
 const REACTIONS: [&str; 10] = ["👍", "👎", "❤", "🔥", "🥰", "👏", "😁", "🤔", "👀", "💯"];
 const ACTIONS: [&str; 6] =
     ["typing", "upload_photo", "record_voice", "upload_voice", "upload_document", "upload_video"];
@@ -268,7 +273,7 @@ impl World {
         if kind == "text" && formatted.text.trim().is_empty() {
             return Err(Refusal::bad("message text is empty"));
         }
-        let file = if kind == "text" { None } else { Some(sent_file(call, &kind)?) };
+        let file = if kind == "text" { None } else { Some(self.sent_file(call, &kind)?) };
         let buttons = buttons(call)?;
         let reply_to = self.replied(call, chat.id)?;
         self.admit(chat.id)?;
@@ -311,18 +316,57 @@ impl World {
     }
 }
 
-fn sent_file(call: &Call, kind: &str) -> Result<(String, Vec<u8>)> {
-    if let Some(part) = call.file(kind) {
-        let name = part.file_name.clone().unwrap_or_default();
-        if kind == "photo" && !is_picture(&part.bytes) {
-            return Err(Refusal::bad("IMAGE_PROCESS_FAILED"));
+impl World {
+    fn sent_file(&self, call: &Call, kind: &str) -> Result<(String, Vec<u8>)> {
+        if let Some(part) = call.file(kind) {
+            let (name, size) = (part.file_name.clone().unwrap_or_default(), part.bytes.len());
+            if size > LARGEST_UPLOAD {
+                return Err(Refusal::new(413, "Request Entity Too Large"));
+            }
+            if kind == "photo" && size > LARGEST_PHOTO {
+                let why = format!(
+                    "file of size {size} bytes is too big for a photo; the maximum size is {LARGEST_PHOTO} bytes"
+                );
+                return Err(Refusal::bad(why));
+            }
+            if kind == "photo" && !is_picture(&part.bytes) {
+                return Err(Refusal::bad("IMAGE_PROCESS_FAILED"));
+            }
+            return Ok((name, part.bytes.clone()));
         }
-        return Ok((name, part.bytes.clone()));
+        match call.text(kind) {
+            Some(address) => self.fetched(address, kind),
+            None => Err(Refusal::bad(format!("there is no {kind} in the request"))),
+        }
     }
-    match call.text(kind) {
-        Some(url) if url.starts_with("http") => Ok((url.to_owned(), Vec::new())),
-        Some(_) => Err(Refusal::bad("wrong file identifier/HTTP URL specified")),
-        None => Err(Refusal::bad(format!("there is no {kind} in the request"))),
+
+    /// What an address leads to, seen from Telegram's servers: what only this machine can reach is not there. An address
+    /// of the web nobody has put anything at is believed.
+    fn fetched(&self, address: &str, kind: &str) -> Result<(String, Vec<u8>)> {
+        let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+        let host = rest.and_then(|rest| rest.split(['/', ':', '?', '#']).next()).unwrap_or_default();
+        if host.is_empty() || address.chars().any(char::is_whitespace) {
+            return Err(Refusal::bad("wrong file identifier/HTTP URL specified"));
+        }
+        let Some((mime, bytes)) = self.web.get(address) else {
+            let local = matches!(host, "localhost" | "127.0.0.1") || host.ends_with(".invalid");
+            if local || !host.contains('.') {
+                return Err(Refusal::bad("failed to get HTTP URL content"));
+            }
+            return Ok((address.to_owned(), Vec::new()));
+        };
+        let (wanted, largest) = match kind {
+            "photo" => ("image/", LARGEST_FETCHED_PHOTO),
+            "animation" => ("image/gif", LARGEST_FETCHED),
+            _ => ("", LARGEST_FETCHED),
+        };
+        if !mime.starts_with(wanted) {
+            return Err(Refusal::bad("wrong type of the web page content"));
+        }
+        if bytes.len() > largest {
+            return Err(Refusal::bad("failed to get HTTP URL content"));
+        }
+        Ok((address.to_owned(), bytes.clone()))
     }
 }
 

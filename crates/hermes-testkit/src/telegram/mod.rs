@@ -271,6 +271,12 @@ impl Telegram {
         self.stage.world.update(|world| world.faults.entry(method.to_owned()).or_default().push_back(fault));
     }
 
+    /// What Telegram finds when it is given this address.
+    pub fn publishes(&self, url: &str, mime: &str, bytes: &[u8]) {
+        let found = (mime.to_owned(), bytes.to_vec());
+        self.stage.world.update(|world| world.web.insert(url.to_owned(), found));
+    }
+
     /// When everything from now on is written, in seconds.
     pub fn writes_at(&self, date: i64) {
         self.stage.world.update(|world| world.date = Some(date));

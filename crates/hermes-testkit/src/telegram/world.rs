@@ -93,6 +93,8 @@ pub(super) struct World {
     /// Everything anybody said, by chat and number.
     pub(super) messages: BTreeMap<(i64, i64), Value>,
     pub(super) files: BTreeMap<String, Stored>,
+    /// What Telegram finds on the web, by address: a type and bytes.
+    pub(super) web: BTreeMap<String, (String, Vec<u8>)>,
     pub(super) hook: Option<Hook>,
     /// Deliveries to the webhook: the status it answered with, 0 for none.
     pub(super) delivered: Vec<u16>,
@@ -126,6 +128,7 @@ impl World {
             posted: Vec::new(),
             messages: BTreeMap::new(),
             files: BTreeMap::new(),
+            web: BTreeMap::new(),
             hook: None,
             delivered: Vec::new(),
             queries: BTreeMap::new(),

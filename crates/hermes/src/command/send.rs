@@ -1,27 +1,18 @@
-//! `hermes send`: a message to a chat, from the shell. It leaves through the gateway that runs.
+//! `hermes send`: a message to a chat, from the shell. It leaves through the gateway where one runs, else from here.
 
 use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_agent::Agent;
 use hermes_config::Env;
-use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish, process};
+use hermes_gateway::{Live, process};
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Clock, Courier as _};
+use hermes_types::{ChannelError, Clock, Courier as _};
 
-use crate::context::{Context, local_time};
+use crate::context::Context;
 use crate::output::Output;
-
-/// Nobody is asked for a turn here.
-struct NoAgents;
-
-impl Agents for NoAgents {
-    fn agent(&self, _: &Wish<'_>) -> Result<Agent, String> {
-        Err("no turns are run here".to_owned())
-    }
-}
+use crate::wiring::stand_in::Messenger;
 
 pub(crate) fn run(
     target: Option<&str>,
@@ -32,12 +23,10 @@ pub(crate) fn run(
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let live = Live::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    let ports =
-        Ports { agents: Arc::new(NoAgents), services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
-    let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &Cancel::new());
+    let messenger = Messenger::new(live, store.clone(), clock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let Some(target) = target else {
-        let targets = runtime.block_on(gateway.targets());
+        let targets = runtime.block_on(messenger.targets());
         if targets.is_empty() {
             output.line("No chats are known yet. A chat is known once somebody has written in it.");
         }
@@ -47,22 +36,28 @@ pub(crate) fn run(
         return Ok(ExitCode::SUCCESS);
     };
     let text = message(words)?;
-    if process::running(&context.home).is_none() {
-        bail!("the gateway is not running, so nothing can be sent; `hermes gateway run` starts it");
-    }
-    let sent = runtime.block_on(gateway.deliver(target, &text));
+    let sent = runtime.block_on(messenger.deliver(target, &text));
     store.close().wait()?;
     match sent {
         Ok(sent) if sent.receipt.message_ids.is_empty() => {
-            output.line(&format!(
-                "Queued for {}:{}; it leaves when the platform takes it.",
-                sent.platform, sent.chat_id
-            ));
+            let when = match process::running(&context.home) {
+                Some(_) => "when the platform takes it",
+                None => "when a gateway runs (`hermes gateway run`) and the platform takes it",
+            };
+            output.line(&format!("Queued for {}:{}; it leaves {when}.", sent.platform, sent.chat_id));
+            if let Some(why) = &sent.note {
+                output.notice(why);
+            }
             Ok(ExitCode::SUCCESS)
         }
         Ok(sent) => {
             output.line(&format!("✓ Sent to {}:{}", sent.platform, sent.chat_id));
             Ok(ExitCode::SUCCESS)
+        }
+        // Where it was never tried, no platform has refused anything.
+        Err(ChannelError::Refused(reason)) => {
+            output.error(&reason);
+            Ok(ExitCode::FAILURE)
         }
         Err(error) => {
             output.error(&error.to_string());

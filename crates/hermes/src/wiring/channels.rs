@@ -5,14 +5,15 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 use hermes_channels::{
-    Host, Incoming, MenuCommand, Options, PLATFORMS, Platform, Surroundings, VariableKind,
+    Host, Incoming, MenuCommand, Options, PLATFORMS, Platform, Surroundings, VariableKind, platform,
 };
+use hermes_config::settings::SecuritySettings;
 use hermes_config::yaml::{Path as KeyPath, Value as Yaml};
 use hermes_config::{Config, Env, Home, Management, set, write};
 use hermes_gateway::process::{LockError, ScopedLock, StateFile, lock, lock_folder};
-use hermes_gateway::{Gateway, Live, slash};
-use hermes_net::Client;
-use hermes_types::{Attachment, AttachmentKind, BoxFuture, random_hex};
+use hermes_gateway::{Gateway, Live, Settings, slash};
+use hermes_net::{Client, PrivateAddresses};
+use hermes_types::{Abilities, Attachment, AttachmentKind, BoxFuture, random_hex};
 use serde_json::Value;
 
 use super::model::net_config;
@@ -65,7 +66,7 @@ pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> Channels {
                 continue;
             }
         }
-        match surroundings(gateway, &settings.env).and_then(|around| (platform.open)(&options, around)) {
+        match surroundings(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
             Ok(channel) => gateway.attend(channel, state.clone()),
             Err(reason) => {
                 gateway.give_up(platform.name, &format!("{}_connect_error", platform.name), reason, state);
@@ -73,6 +74,32 @@ pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> Channels {
         }
     }
     channels
+}
+
+/// What a platform of that name can do, whether it is set up or not.
+pub(crate) fn abilities(name: &str) -> Option<Abilities> {
+    platform(name).map(|platform| platform.abilities)
+}
+
+/// Whether all is written down that a platform needs.
+pub(crate) fn is_set_up(name: &str, settings: &Settings) -> bool {
+    platform(name)
+        .is_some_and(|platform| platform.is_configured(&options(platform, &settings.config, &settings.env)))
+}
+
+/// Opens every platform that is configured to send through it; nobody listens to it.
+pub(crate) fn connect(gateway: &Gateway) {
+    let settings = gateway.live.now();
+    for platform in PLATFORMS {
+        let options = options(platform, &settings.config, &settings.env);
+        if !platform.is_configured(&options) {
+            continue;
+        }
+        match surroundings(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
+            Ok(channel) => gateway.connect(channel),
+            Err(reason) => tracing::warn!(platform = platform.name, reason, "nothing is sent there"),
+        }
+    }
 }
 
 /// Makes sure that no other gateway of this machine uses the same account.
@@ -99,8 +126,12 @@ fn take(
     }
 }
 
-fn surroundings(gateway: &Gateway, env: &Env) -> Result<Surroundings, String> {
-    let client = Client::new(net_config(env, &gateway.clock)).map_err(|error| error.to_string())?;
+fn surroundings(gateway: &Gateway, settings: &Settings) -> Result<Surroundings, String> {
+    let mut net = net_config(&settings.env, &gateway.clock);
+    if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
+        net.policy.private = PrivateAddresses::Allow;
+    }
+    let client = Client::new(net).map_err(|error| error.to_string())?;
     Ok(Surroundings {
         client,
         clock: gateway.clock.clone(),

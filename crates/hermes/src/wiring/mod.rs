@@ -12,6 +12,7 @@ mod places;
 mod programs;
 pub(crate) mod skills;
 pub(crate) mod staff;
+pub(crate) mod stand_in;
 mod tools;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Env, Surface, expand_tilde, precedence, user_home};
 use hermes_exec::{Programs, Variables};
+use hermes_gateway::{Live, process};
 use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
 use hermes_model::provider::Choice;
 use hermes_store::Store;
@@ -41,6 +43,7 @@ use crate::output::Output;
 pub(crate) use hands::Hands;
 use model::Models;
 pub(crate) use model::net_config;
+use stand_in::Messenger;
 use tools::Chosen;
 
 /// An agent with what its surface needs beside it.
@@ -94,9 +97,16 @@ pub(crate) fn wire(
         hands: None,
         without: &[],
         logs: Logs::Now(context.home.join("sessions")),
-        courier: None,
+        courier: messenger(context, &store, &clock),
     };
     assemble(&order, context, config, store, clock, output)
+}
+
+/// A terminal chat can write to other chats while a gateway runs for its home.
+fn messenger(context: &Context, store: &Store, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Courier>> {
+    process::running(&context.home)?;
+    let live = Live::new(context.home.clone(), Env::process(), context.home.path().to_owned());
+    Some(Arc::new(Messenger::new(live, store.clone(), clock.clone())))
 }
 
 /// What an agent is to be.

@@ -245,7 +245,7 @@ impl House {
 }
 
 /// The program in that home; its user lives there, too.
-fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
+pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
     command_of(&program(), home, arguments)
 }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_testkit::TestClock;
 use hermes_testkit::discord::{Fault, Id, Scope};
+use hermes_testkit::{Site, TestClock};
 use hermes_types::{
-    Attachment, AttachmentKind, Certainty, Channel, ChannelError, ChatKind, Choice, Mark, Piece, Place, Reply,
+    Attachment, AttachmentKind, Certainty, Channel, ChannelError, ChatKind, Choice, Clock as _, Mark, Piece,
+    Place, Reply,
 };
 use serde_json::json;
 
-use super::super::bench::{self, Memory, reply};
+use super::super::bench::{self, GIF, Memory, PNG, reply};
 use super::Stage;
 
 impl Stage {
@@ -57,8 +58,12 @@ async fn a_resend_after_a_lost_answer_is_not_a_second_message() {
     let reply = reply_in(stage.channel, "once");
     stage.discord.fault("POST", "/messages", Fault::DoAndCut);
     let lost = channel.send(&reply).await;
-    assert!(matches!(lost, Err(ChannelError::Retry { .. })), "{lost:?}");
-    let receipt = channel.send(&reply).await.unwrap();
+    assert!(matches!(lost, Err(ChannelError::Unsure(_))), "{lost:?}");
+    let receipt = channel.send_again(&reply, stage.clock.now()).await.unwrap();
+    assert_eq!(receipt.certainty, Certainty::Once);
+    // Another process, which knows only that an attempt was made.
+    let later = stage.open(&[]).send_again(&reply, stage.clock.now()).await.unwrap();
+    assert_eq!(later, receipt);
     let said = stage.discord.said(stage.channel);
     assert_eq!(said.len(), 1);
     assert_eq!(receipt.message_ids, [said[0].id.to_string()]);
@@ -71,6 +76,51 @@ async fn a_resend_after_a_lost_answer_is_not_a_second_message() {
 }
 
 #[tokio::test]
+async fn what_discord_has_forgotten_may_be_said_twice_and_is_marked() {
+    let clock = TestClock::auto_advance_up_to(Duration::from_secs(6));
+    let stage = Stage::with_clock(Arc::new(clock.clone()));
+    let channel = stage.open(&[]);
+    let (reply, begun) = (reply_in(stage.channel, "twice"), clock.now());
+    stage.discord.fault("POST", "/messages", Fault::DoAndCut);
+    assert!(matches!(channel.send(&reply).await, Err(ChannelError::Unsure(_))));
+    clock.advance(Duration::from_mins(1));
+    assert_eq!(channel.send_again(&reply, begun).await.unwrap().certainty, Certainty::Once);
+    clock.advance(Duration::from_mins(10));
+    assert_eq!(channel.send_again(&reply, begun).await.unwrap().certainty, Certainty::AtLeastOnce);
+    assert_eq!(stage.discord.said(stage.channel).len(), 2);
+}
+
+#[tokio::test]
+async fn pictures_are_fetched_and_sent_along_once() {
+    let stage = Stage::new();
+    let site = Site::start().unwrap();
+    let channel = stage.open(&[]);
+    let shown = site.put("/cat.php", "text/plain", GIF) + "?x=.png";
+    let mut reply = reply_in(stage.channel, "");
+    reply.pieces = vec![bench::picture(&shown, "a cat")];
+    stage.discord.fault("POST", "/messages", Fault::DoAndCut);
+    assert!(matches!(channel.send(&reply).await, Err(ChannelError::Unsure(_))));
+    channel.send_again(&reply, stage.clock.now()).await.unwrap();
+    let said = stage.discord.said(stage.channel);
+    assert_eq!((said.len(), said[0].content.as_str()), (1, "a cat"));
+    let attachment = &said[0].attachments[0];
+    assert_eq!(
+        (&attachment["filename"], &attachment["content_type"]),
+        (&json!("image.gif"), &json!("image/gif"))
+    );
+
+    let gone = site.url("/gone.png");
+    let large = site.put("/large.png", "image/png", &[PNG, &vec![0; 11 * 1024 * 1024]].concat());
+    for url in [gone, large] {
+        let mut reply = reply_in(stage.channel, "");
+        reply.pieces = vec![bench::picture(&url, "a cat")];
+        channel.send(&reply).await.unwrap();
+        let said = stage.discord.said(stage.channel).pop().unwrap();
+        assert_eq!((said.content, said.attachments.len()), (format!("a cat\n🖼️ Image: {url}"), 0));
+    }
+}
+
+#[tokio::test]
 async fn refusals_and_limits_by_what_can_be_done() {
     let stage = Stage::new();
     let channel = stage.open(&[]);
@@ -79,16 +129,16 @@ async fn refusals_and_limits_by_what_can_be_done() {
     for (fault, kind) in [
         (refuse(403, 50013), "refused"),
         (refuse(404, 10003), "refused"),
-        (refuse(502, 0), "later"),
-        (Fault::Garbage, "later"),
-        (Fault::Cut, "later"),
+        (refuse(502, 0), "perhaps done"),
+        (Fault::Garbage, "perhaps done"),
+        (Fault::Cut, "perhaps done"),
         (Fault::Limit { after: 60.5, scope: Scope::Route }, "in a minute"),
     ] {
         stage.discord.fault("POST", "/messages", fault.clone());
         let found = match channel.send(&reply).await {
             Err(ChannelError::Refused(_)) => "refused",
             Err(ChannelError::Retry { after: Some(after), .. }) if after.as_secs() == 60 => "in a minute",
-            Err(ChannelError::Retry { after: None, .. }) => "later",
+            Err(ChannelError::Unsure(_)) => "perhaps done",
             other => panic!("{fault:?}: {other:?}"),
         };
         assert_eq!(found, kind, "{fault:?}");

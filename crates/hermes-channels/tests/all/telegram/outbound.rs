@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_net::PrivateAddresses;
+use hermes_testkit::Site;
 use hermes_testkit::telegram::{Fault, Telegram};
 use hermes_types::AttachmentKind::{self, Audio, Document, Image, Video, Voice};
 use hermes_types::{Attachment, ChannelError, ChatKind, Choice, LengthUnit, Mark, Piece, Place, Reply};
 use serde_json::json;
 
 use super::{ALICE, Bench, GROUP, TOKEN, dm, listen, saying, sending};
-use crate::bench::Memory;
+use crate::bench::{GIF, Memory, PNG, picture};
 
 fn group() -> Place {
     Place::new(ChatKind::Group, GROUP.to_string())
@@ -231,6 +233,80 @@ async fn files_go_out_as_what_they_are() {
     assert!(
         matches!(bench.bot.channel.send(&sending(&dm(), vec![missing])).await, Err(ChannelError::Refused(words)) if words.contains("/nowhere/x.png"))
     );
+}
+
+#[tokio::test]
+async fn pictures_are_shown_from_their_address() {
+    let bench = Bench::new(&[]);
+    let site = Site::start().unwrap();
+    let here = site.put("/here.png", "image/png", PNG);
+    bench.telegram.publishes("https://e.org/cat.png?w=1", "image/png", PNG);
+    bench.telegram.publishes("https://e.org/page.png", "text/html", b"<html>");
+    // The address, what it is shown as, its file, and what stands below it.
+    let cases = [
+        ("https://e.org/cat.png?w=1", "photo", Some("https://e.org/cat.png?w=1"), "a *cat*"),
+        ("https://e.org/dance.gif?w=1", "animation", Some("https://e.org/dance.gif?w=1"), "a *cat*"),
+        // Telegram cannot reach it, we can.
+        (&here, "photo", Some("image.png"), "a *cat*"),
+        // Nobody can.
+        ("https://e.invalid/x.png", "text", None, "a *cat*\n🖼️ Image: https://e.invalid/x.png"),
+    ];
+    for (url, kind, file, words) in cases {
+        bench.bot.channel.send(&sending(&dm(), vec![picture(url, "a *cat*")])).await.unwrap();
+        let said = bench.telegram.messages(ALICE).pop().unwrap();
+        let sent = said.file.as_ref().map(|(name, _)| name.as_str());
+        assert_eq!((said.kind.as_str(), sent), (kind, file), "{url}");
+        assert_eq!(said.text, words.replace('*', ""), "{url}");
+    }
+    assert_eq!(bench.telegram.messages(ALICE).len(), cases.len(), "each once");
+    assert_eq!(site.visits(), ["/here.png"]);
+}
+
+#[tokio::test]
+async fn what_is_no_picture_after_all_is_sent_as_its_address() {
+    let bench = Bench::new(&[]);
+    let site = Site::start().unwrap();
+    let large = [PNG, &vec![0; 11 * 1024 * 1024]].concat();
+    let cases = [
+        (site.put("/page.png", "image/png", b"<html>"), "text"),
+        (site.put_with(403, "/secret.png", "image/png", PNG), "text"),
+        (site.put("/huge.png", "image/png", &[PNG, &vec![0; 21 * 1024 * 1024]].concat()), "text"),
+        // Too large for a picture, not for a document.
+        (site.put("/large.png", "image/png", &large), "document"),
+        (site.put("/moving.png", "image/png", GIF), "animation"),
+    ];
+    for (url, kind) in cases {
+        bench.bot.channel.send(&sending(&dm(), vec![picture(&url, "")])).await.unwrap();
+        let said = bench.telegram.messages(ALICE).pop().unwrap();
+        assert_eq!(said.kind, kind, "{url}");
+        assert_eq!(said.text, if kind == "text" { format!("🖼️ Image: {url}") } else { String::new() });
+    }
+    let long = "𝄞".repeat(600);
+    bench.bot.channel.send(&sending(&dm(), vec![picture("https://e.org/a.png", &long)])).await.unwrap();
+    let said = bench.telegram.messages(ALICE).pop().unwrap();
+    assert_eq!((said.kind.as_str(), said.text.ends_with('…')), ("photo", true));
+}
+
+#[tokio::test]
+async fn a_picture_on_this_machine_is_not_fetched_on_a_models_word() {
+    let site = Site::start().unwrap();
+    let url = site.put("/here.png", "image/png", PNG);
+    let strict = Memory::reaching(PrivateAddresses::Refuse);
+    let bench = Bench::with(Telegram::start(TOKEN).unwrap(), &[], json!({}), &strict, &Arc::default());
+    bench.bot.channel.send(&sending(&dm(), vec![picture(&url, "")])).await.unwrap();
+    assert_eq!(bench.telegram.messages(ALICE).pop().unwrap().text, format!("🖼️ Image: {url}"));
+    assert_eq!(site.visits(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_picture_nobody_knows_the_fate_of_is_not_sent_in_another_way() {
+    let bench = Bench::new(&[]);
+    bench.telegram.fails("sendPhoto", Fault::DropAfter);
+    let reply = sending(&dm(), vec![picture("https://e.org/a.png", "")]);
+    assert!(matches!(bench.bot.channel.send(&reply).await, Err(ChannelError::Unsure(_))));
+    assert_eq!(bench.telegram.messages(ALICE).len(), 1);
+    bench.telegram.fails("sendPhoto", Fault::too_many(7));
+    assert!(matches!(bench.bot.channel.send(&reply).await, Err(ChannelError::Retry { .. })));
 }
 
 fn question(choices: &[(&str, &str)]) -> Reply {

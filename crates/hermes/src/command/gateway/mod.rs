@@ -16,6 +16,8 @@ use crate::cli::GatewayCommand;
 use crate::context::Context;
 use crate::output::Output;
 
+pub(crate) use services::House;
+
 pub(crate) fn run(command: Option<GatewayCommand>, context: &Context, output: &Output) -> Result<ExitCode> {
     match command.unwrap_or_default() {
         GatewayCommand::Run { verbose, replace } => run::run(verbose, replace, context, output),

@@ -10,7 +10,7 @@ use hermes_agent::{LaterLogs, Logs};
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, Surface, user_home};
 use hermes_exec::release_memory;
-use hermes_gateway::process::{self, Claim, StateFile};
+use hermes_gateway::process::{self, Claim, SendingRight, StateFile};
 use hermes_gateway::{Gateway, Live, Outlook, Ports};
 use hermes_model::provider::Choice;
 use hermes_serve::{App, Listening, ServerSettings, WebhookChannel, WebhookSettings, start_webhooks};
@@ -35,6 +35,8 @@ use crate::wiring::{Order, Wired, assemble, references};
 
 /// A gateway that was killed while it started a command leaves its lock to that command for a moment.
 const LEFT_WITHIN: Duration = Duration::from_secs(5);
+/// A command that sends in our place takes no longer.
+const SENT_WITHIN: Duration = Duration::from_secs(40);
 /// How long another gateway gets to end when it is replaced.
 const REPLACE_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -127,6 +129,8 @@ struct Running {
     webhooks: Option<Listening>,
     /// What keeps other gateways off our platforms.
     channels: Channels,
+    /// What keeps commands from sending beside us.
+    sending: Option<SendingRight>,
     wired: Wired,
     /// Session logs that are still to be written.
     logs: Arc<LaterLogs>,
@@ -219,6 +223,7 @@ async fn start(
     if let Some(notices) = wired.notices.take() {
         drop(beside.spawn("notices of processes", pass_on(gateway.clone(), notices)));
     }
+    let sending = take_sending(&gateway).await?;
     gateway.recover().await?;
     let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
     let channels = channels::open(&gateway, &state);
@@ -229,7 +234,23 @@ async fn start(
     gateway.keep_house();
     let platforms = gateway.platforms();
     gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
-    Ok(Running { gateway, api, webhooks, channels, wired, logs, state, beside, restart, cancel })
+    Ok(Running { gateway, api, webhooks, channels, sending, wired, logs, state, beside, restart, cancel })
+}
+
+/// Waits for a command that is sending in our place.
+async fn take_sending(gateway: &Gateway) -> Result<Option<SendingRight>> {
+    let began = gateway.clock.monotonic();
+    loop {
+        let right = SendingRight::take(gateway.live.home())?;
+        if right.is_some() {
+            return Ok(right);
+        }
+        if gateway.clock.monotonic().saturating_sub(began) > SENT_WITHIN {
+            tracing::warn!("another process of this home does not stop sending; a reply may be sent twice");
+            return Ok(None);
+        }
+        gateway.clock.sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Tells chats what the processes they started have to say.
@@ -355,7 +376,19 @@ impl Running {
     }
 
     async fn stop(self) {
-        let Self { gateway, api, webhooks, channels, wired, logs, state, beside, restart: _, cancel } = self;
+        let Self {
+            gateway,
+            api,
+            webhooks,
+            channels,
+            sending,
+            wired,
+            logs,
+            state,
+            beside,
+            restart: _,
+            cancel,
+        } = self;
         if let Some(webhooks) = webhooks {
             webhooks.close(&*gateway.clock).await;
             state.platform("webhook", "disconnected", None, gateway.clock.now());
@@ -366,6 +399,7 @@ impl Running {
         }
         gateway.stop().await;
         drop(channels);
+        drop(sending);
         let folder = gateway.live.home().sessions();
         let rest = async { while logs.write(&folder, LOGS_AT_ONCE, gateway.clock.now()).await {} };
         tokio::select! {

@@ -12,7 +12,7 @@ use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
 use hermes_tools::{Approvals, Checkpoints, References, Referred, Yolo};
-use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
+use hermes_types::{Abilities, Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
 
 use tokio::sync::Notify;
 
@@ -23,7 +23,7 @@ use crate::command::cron::JobScripts;
 use crate::context::{Context, local_time};
 use crate::wiring::skills::Shelf;
 use crate::wiring::staff::context as context_of;
-use crate::wiring::{Wired, child_variables};
+use crate::wiring::{Wired, channels, child_variables};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
@@ -331,6 +331,14 @@ impl Services for House {
             AttachmentKind::Document => read_out(file),
             _ => None,
         }))
+    }
+
+    fn abilities(&self, platform: &str) -> Option<Abilities> {
+        channels::abilities(platform)
+    }
+
+    fn is_set_up(&self, platform: &str) -> bool {
+        channels::is_set_up(platform, &self.live.now())
     }
 
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {

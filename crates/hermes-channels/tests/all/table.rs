@@ -1,0 +1,19 @@
+//! The table of platforms.
+
+use hermes_channels::PLATFORMS;
+use hermes_types::LengthUnit;
+
+#[test]
+fn what_platforms_can_do_is_known_without_a_connection() {
+    let known: Vec<_> = PLATFORMS
+        .iter()
+        .map(|platform| (platform.name, platform.abilities.limit, platform.abilities.unit))
+        .collect();
+    let expected = [
+        ("telegram", 4096, LengthUnit::Utf16),
+        // 2000, less what fences around a table take.
+        ("discord", 1984, LengthUnit::Scalars),
+        ("slack", 39_000, LengthUnit::Scalars),
+    ];
+    assert_eq!(known, expected);
+}

@@ -1,0 +1,129 @@
+//! Sending from a process that is not the gateway.
+//!
+//! What is to be said goes through the outbox all the same. While a gateway runs it is the one that sends; else a
+//! [`StandIn`] does, for as long as a command needs it. Invariant: one process of a home sends at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_agent::Agent;
+use hermes_gateway::process::{self, SendingRight};
+use hermes_gateway::{Agents, Gateway, Live, NoWatchers, Ports, Services, Wish};
+use hermes_store::Store;
+use hermes_types::{Abilities, BoxFuture, Cancel, ChannelError, Clock, Courier, Dispatch};
+
+use super::channels;
+use crate::context::local_time;
+
+/// How long what else is on its way out is waited for, once the message itself has left.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Sends in the place of a gateway that does not run, until it is dropped.
+pub(crate) struct StandIn {
+    gateway: Gateway,
+    _right: SendingRight,
+}
+
+impl StandIn {
+    /// Begins to send what waits, if nobody else does.
+    pub(crate) async fn begin(gateway: &Gateway) -> Option<Self> {
+        let home = gateway.live.home();
+        let right = SendingRight::take(home).unwrap_or_else(|error| {
+            tracing::warn!(%error, "nothing is sent from here");
+            None
+        })?;
+        // Asked second: a gateway that starts after this waits for the right.
+        if process::running(home).is_some() {
+            return None;
+        }
+        if let Err(error) = gateway.store.recover_outbox().await {
+            tracing::warn!(%error, "what an earlier process was sending is left alone");
+        }
+        channels::connect(gateway);
+        // What an earlier process put off may be possible by now, and must not hold up what comes after it.
+        gateway.hurry().await;
+        Some(Self { gateway: gateway.clone(), _right: right })
+    }
+
+    /// Waits until what is due has left, and stops sending.
+    pub(crate) async fn finish(self, patience: Duration) {
+        self.gateway.send_off(patience).await;
+    }
+}
+
+impl Drop for StandIn {
+    /// Before the right is given back.
+    fn drop(&mut self) {
+        for platform in self.gateway.platforms() {
+            self.gateway.disconnect(&platform);
+        }
+    }
+}
+
+/// Carries messages to chats for a command or a terminal chat.
+pub(crate) struct Messenger {
+    gateway: Gateway,
+}
+
+impl Messenger {
+    /// Nothing is read or sent before it is asked to carry something.
+    pub(crate) fn new(live: Live, store: Store, clock: Arc<dyn Clock>) -> Self {
+        let services = Arc::new(Table { live: live.clone() });
+        let ports = Ports { agents: Arc::new(NoAgents), services, watchers: Arc::new(NoWatchers) };
+        Self { gateway: Gateway::new(store, clock, Arc::new(local_time), live, ports, &Cancel::new()) }
+    }
+
+    async fn carry(&self, target: &str, text: &str) -> Result<Dispatch, ChannelError> {
+        let Some(stand_in) = StandIn::begin(&self.gateway).await else {
+            return self.gateway.deliver(target, text).await;
+        };
+        let platform = target.split(':').next().unwrap_or_default().trim().to_lowercase();
+        let sent = if self.gateway.platforms().contains(&platform) {
+            self.gateway.deliver(target, text).await
+        } else {
+            Err(ChannelError::Refused(format!(
+                "{platform} is not set up, so nothing was sent; `hermes gateway setup` does it"
+            )))
+        };
+        stand_in.finish(FAREWELL).await;
+        sent
+    }
+}
+
+impl Courier for Messenger {
+    fn deliver<'a>(
+        &'a self,
+        target: &'a str,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
+        Box::pin(self.carry(target, text))
+    }
+
+    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
+        self.gateway.targets()
+    }
+}
+
+/// Nobody is asked for a turn here.
+struct NoAgents;
+
+impl Agents for NoAgents {
+    fn agent(&self, _: &Wish<'_>) -> Result<Agent, String> {
+        Err("no turns are run here".to_owned())
+    }
+}
+
+/// What is known of platforms, and nothing more.
+struct Table {
+    live: Live,
+}
+
+impl Services for Table {
+    fn abilities(&self, platform: &str) -> Option<Abilities> {
+        channels::abilities(platform)
+    }
+
+    fn is_set_up(&self, platform: &str) -> bool {
+        channels::is_set_up(platform, &self.live.now())
+    }
+}

@@ -1,0 +1,203 @@
+//! Messages to chats from the shell, from terminal chats and from jobs, with a gateway and without one; pictures in answers.
+
+use hermes_testkit::telegram::{Fault, Posted, Telegram};
+use hermes_testkit::{ModelServer, Script, TempHome};
+use serde_json::{Value, json};
+
+use super::life::{Gateway, hermes, start_gateway};
+use super::support::until;
+
+const TOKEN: &str = "42:secret-token";
+const ANN: i64 = 7;
+
+/// A home with Telegram set up, and what is behind it.
+struct Desk {
+    home: TempHome,
+    server: ModelServer,
+    telegram: Telegram,
+}
+
+impl Desk {
+    fn new(replies: &Value) -> Self {
+        let script = json!({"default": "echo", "replies": replies});
+        let server =
+            ModelServer::start_blocking(Script::from_yaml("sending", &script.to_string()).unwrap()).unwrap();
+        let telegram = Telegram::start(TOKEN).unwrap();
+        telegram.person(ANN, "Ann");
+        let config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
+            "platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}},
+            "terminal": {"sandbox": "off"},
+        });
+        let env = format!(
+            "TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_ALLOWED_USERS={ANN}\nTELEGRAM_HOME_CHANNEL={ANN}\n"
+        );
+        let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
+        std::fs::create_dir_all(home.join("user")).unwrap();
+        Self { home, server, telegram }
+    }
+
+    /// Runs a command: its exit code, and what it says or complains of.
+    fn run(&self, arguments: &[&str]) -> (i32, String) {
+        let output = hermes(&self.home, arguments).output().unwrap();
+        let said = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.code().unwrap(), String::from_utf8_lossy(&said).trim().to_owned())
+    }
+
+    /// Starts the gateway and waits until it has looked at its jobs.
+    fn start(&self) -> Gateway {
+        let _ = std::fs::remove_file(self.home.join("cron/ticker_last_success"));
+        let gateway = start_gateway(&self.home);
+        until("the gateway is up", || self.home.join("cron/ticker_last_success").exists());
+        gateway
+    }
+
+    fn said(&self) -> Vec<Posted> {
+        self.telegram.messages(ANN)
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.said().into_iter().map(|posted| posted.text).collect()
+    }
+}
+
+#[test]
+fn from_the_shell_with_a_gateway_and_without_one() {
+    let desk = Desk::new(&json!([]));
+    let sent = (0, format!("✓ Sent to telegram:{ANN}"));
+    assert_eq!(desk.run(&["send", "telegram:7", "no", "gateway"]), sent);
+    // The limit of Telegram is known though nothing is connected: 4096 code units, two for each of these.
+    let long = "𝄞".repeat(4000);
+    assert_eq!(desk.run(&["send", "telegram:7", &long]), sent);
+    let gateway = desk.start();
+    assert_eq!(desk.run(&["send", "telegram:7", "with a gateway"]), sent);
+    drop(gateway);
+    let texts = desk.texts();
+    let lengths: Vec<usize> = texts.iter().map(|text| text.encode_utf16().count()).collect();
+    assert_eq!((texts.len(), texts[0].as_str(), texts[3].as_str()), (4, "no gateway", "with a gateway"));
+    assert!(lengths[1] > 4000 && lengths[1] <= 4096, "{lengths:?}");
+    assert_eq!(texts[1].matches('𝄞').count() + texts[2].matches('𝄞').count(), 4000);
+
+    let (code, words) = desk.run(&["send", "slack:C1", "x"]);
+    assert_eq!(code, 1);
+    assert!(words.contains("slack is not set up, so nothing was sent"), "{words}");
+}
+
+#[test]
+fn what_cannot_leave_waits_and_says_why() {
+    let desk = Desk::new(&json!([]));
+    desk.telegram.fails("sendMessage", Fault::refuse(401, "Unauthorized"));
+    let output = hermes(&desk.home, &["send", "telegram:7", "patience"]).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(said[0].starts_with("Queued for telegram:7; it leaves when a gateway runs"), "{said:?}");
+    assert!(said[1].contains("Telegram does not accept the token"), "{said:?}");
+    // What was put off is tried at once by whoever sends next, a command or a gateway.
+    assert_eq!(desk.run(&["send", "telegram:7", "and more"]).0, 0);
+    assert_eq!(desk.texts(), ["patience", "and more"]);
+    desk.telegram.fails("sendMessage", Fault::refuse(401, "Unauthorized"));
+    assert!(desk.run(&["send", "telegram:7", "at last"]).1.starts_with("Queued"));
+    let _gateway = desk.start();
+    until("the gateway has sent it", || desk.texts().len() == 3);
+}
+
+#[test]
+fn what_an_ended_process_left_is_sent_by_the_next_one() {
+    let desk = Desk::new(&json!([]));
+    desk.telegram.fails("sendMessage", Fault::Hang("never".to_owned()));
+    let mut first = hermes(&desk.home, &["send", "telegram:7", "first"]).spawn().unwrap();
+    desk.telegram.until_called_blocking("sendMessage", 1);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(desk.run(&["send", "telegram:7", "second"]).0, 0);
+    assert_eq!(desk.texts(), ["first", "second"], "in order, and nothing is stuck");
+}
+
+#[test]
+fn a_terminal_chat_writes_to_other_chats_while_a_gateway_runs() {
+    let call = json!({"target": "telegram:7", "message": "dinner is **ready**"});
+    let desk = Desk::new(&json!([
+        {"when": {"user_contains": "tell Ann", "tool_result": "call_send"}, "text": "told"},
+        {"when": {"user_contains": "tell Ann"}, "tool": {"name": "send_message", "id": "call_send", "arguments": call}},
+    ]));
+    let offered = |desk: &Desk| {
+        let asked = desk.server.requests().pop().unwrap().json().clone();
+        asked["tools"].to_string().contains("send_message")
+    };
+    desk.run(&["chat", "-Q", "-q", "hello"]);
+    assert!(!offered(&desk), "without a gateway there is no such tool");
+    let gateway = desk.start();
+    assert_eq!(desk.run(&["chat", "-Q", "-q", "tell Ann"]), (0, "told".to_owned()));
+    drop(gateway);
+    assert!(offered(&desk));
+    assert_eq!(desk.texts(), ["dinner is ready"]);
+    let asked = desk.server.requests().pop().unwrap().json().clone();
+    let result = asked["messages"].as_array().unwrap().iter().rfind(|message| message["role"] == "tool");
+    let result: Value = serde_json::from_str(result.unwrap()["content"].as_str().unwrap()).unwrap();
+    let id = desk.said()[0].id.to_string();
+    let expected =
+        json!({"success": true, "platform": "telegram", "chat_id": "7", "message_id": id, "mirrored": false});
+    assert_eq!(result, expected);
+}
+
+#[test]
+fn a_tick_without_a_gateway_runs_and_delivers_and_nothing_runs_twice() {
+    let desk = Desk::new(&json!([
+        {"when": {"user_contains": "read the news"}, "repeat": "forever", "text": "Nothing new."},
+    ]));
+    let (code, made) = desk.run(&[
+        "cron",
+        "create",
+        "every 2h",
+        "read the news",
+        "--name",
+        "News",
+        "--deliver",
+        "telegram:7",
+    ]);
+    assert_eq!(code, 0, "{made}");
+    let id = made.lines().find_map(|line| line.strip_prefix("Created job: ")).unwrap().to_owned();
+    desk.run(&["cron", "run", &id]);
+    assert_eq!(desk.run(&["cron", "tick"]), (0, "1 job(s) run.".to_owned()));
+    let texts = desk.texts();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    assert!(texts[0].contains("News") && texts[0].contains("Nothing new."), "{texts:?}");
+    assert_eq!(desk.run(&["cron", "tick"]), (0, String::new()));
+    let gateway = desk.start();
+    assert_eq!((desk.server.request_count(), desk.said().len()), (1, 1), "the gateway does not run it again");
+    desk.run(&["cron", "run", &id]);
+    desk.run(&["cron", "tick"]);
+    until("the gateway has sent it", || desk.said().len() == 2);
+    // Killed, it might not have written down that it has.
+    desk.run(&["gateway", "stop"]);
+    drop(gateway);
+    drop(desk.start());
+    assert_eq!((desk.server.request_count(), desk.said().len()), (2, 2));
+}
+
+#[test]
+fn pictures_of_an_answer_are_shown() {
+    let desk = Desk::new(&json!([
+        {"when": {"user_contains": "a cat"}, "repeat": "forever",
+         "text": "Look:\n\n![A cat](https://e.org/cat.png)\n\nand ![this](https://e.org/dance.gif?w=1), and `![](https://e.org/code.png)`"},
+    ]));
+    let gateway = desk.start();
+    desk.telegram.person(ANN, "Ann").says(ANN, "show me a cat");
+    until("both are there", || desk.said().len() >= 3);
+    drop(gateway);
+    let seen: Vec<_> = desk
+        .said()
+        .into_iter()
+        .map(|posted| (posted.kind, posted.text, posted.file.map(|(name, _)| name)))
+        .collect();
+    let said = |kind: &str, text: &str, file: Option<&str>| {
+        (kind.to_owned(), text.to_owned(), file.map(str::to_owned))
+    };
+    assert_eq!(
+        seen,
+        [
+            said("text", "Look:\n\nand , and ![](https://e.org/code.png)", None),
+            said("photo", "A cat", Some("https://e.org/cat.png")),
+            said("animation", "this", Some("https://e.org/dance.gif?w=1")),
+        ]
+    );
+}
