@@ -268,7 +268,7 @@ fn sections_of_chat_platforms_are_their_variables() {
 
 #[test]
 fn programs_we_start_get_no_secret_of_ours() {
-    let shell = Env::from_pairs([
+    let shell = hermes_config::Env::from_pairs([
         ("NOUS_API_KEY", "n"),
         ("MY_SHELL_TOKEN", "s"),
         ("AWS_SECRET_ACCESS_KEY", "a"),

@@ -45,6 +45,8 @@ impl Sandbox {
             return Some(RUN_OUTSIDE);
         }
         if let Some(rest) = below(&self.places.hermes_home)
+            // Unless the user lives there.
+            && !(home.starts_with(&self.places.hermes_home) && path.starts_with(home))
             && !OPEN_IN_HOME.iter().any(|name| rest.starts_with(name))
         {
             return Some("it belongs to Hermes itself");

@@ -207,7 +207,7 @@ impl Fence {
         let limits = Limits {
             writable: tree::writable_roots(&project, places),
             unreadable: secret::unreadable(places),
-            unchangeable: secret::unchangeable(places),
+            unchangeable: secret::unchangeable(places, &project),
             hooks: guarded.iter().map(|(_, git)| git.join("hooks")).collect(),
             reach: sandbox.reach,
         };
@@ -222,7 +222,7 @@ impl Fence {
                 let home = &places.hermes_home;
                 mounts.keeping(&limits.unreadable, &limits.unchangeable, &limits.writable, home)
             };
-            let mounts = mounts::Mounts::around(&limits.writable, &git, &places.writable);
+            let mounts = mounts::Mounts::around(directory, &limits.writable, &git, &places.writable);
             if openings.covered.is_empty() {
                 mounts
             } else {

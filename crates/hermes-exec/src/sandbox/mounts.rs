@@ -30,6 +30,8 @@ pub(super) struct Mounts {
     closed_files: Vec<CString>,
     closed_folders: Vec<CString>,
     emptiness: CString,
+    /// Where the command starts: entered once more, through the new view.
+    start: CString,
     user: Option<UserMaps>,
 }
 
@@ -46,8 +48,13 @@ impl Mounts {
         *POSSIBLE
     }
 
-    /// For a command that may write to these folders, with these repositories in them. Sockets that stay usable are named.
-    pub(super) fn around(writable: &[PathBuf], repositories: &[PathBuf], usable: &[PathBuf]) -> Option<Self> {
+    /// For a command that starts there and may write to these folders, with these repositories in them. Sockets that stay usable are named.
+    pub(super) fn around(
+        start: &Path,
+        writable: &[PathBuf],
+        repositories: &[PathBuf],
+        usable: &[PathBuf],
+    ) -> Option<Self> {
         if !Self::are_possible() {
             return None;
         }
@@ -62,6 +69,7 @@ impl Mounts {
             closed_files: Vec::new(),
             closed_folders: Vec::new(),
             emptiness: CString::default(),
+            start: text(start)?,
             user: UserMaps::needed(),
         })
     }
@@ -119,6 +127,8 @@ impl Mounts {
             // A device where there must be none: not even root can open it.
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))?;
         }
+        // The folder we are in is still the one of the old view, where all is read-only. Not found: it stays that.
+        let _ = rustix::process::chdir(self.start.as_c_str());
         Ok(())
     }
 
@@ -214,6 +224,7 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
         closed_files: Vec::new(),
         closed_folders: Vec::new(),
         emptiness: CString::default(),
+        start: CString::default(),
         user: UserMaps::needed(),
     };
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]

@@ -114,14 +114,21 @@ fn holds_keys(config: &Path) -> bool {
     })
 }
 
-/// Paths that exist and may not be changed even where the folder around them may.
-pub(super) fn unchangeable(places: &SandboxPlaces) -> Vec<PathBuf> {
+/// Paths that exist and may not be changed even where the folder around them may, by commands that are about `project`.
+pub(super) fn unchangeable(places: &SandboxPlaces, project: &Path) -> Vec<PathBuf> {
     let startup = STARTUP.iter().map(|name| places.user_home.join(name));
-    let paths = startup.chain([places.hermes_home.clone()]).filter_map(|path| path.canonicalize().ok());
-    let mut found: Vec<PathBuf> = unreadable(places).into_iter().chain(paths).collect();
-    // Not where that would be the whole home.
-    found.retain(|path| !places.user_home.starts_with(path));
-    found
+    let paths = startup.chain(ours(places, project)).filter_map(|path| path.canonicalize().ok());
+    unreadable(places).into_iter().chain(paths).collect()
+}
+
+/// The Hermes home; where the project or the user's home lies in it, everything beside that.
+fn ours(places: &SandboxPlaces, project: &Path) -> Vec<PathBuf> {
+    let within = |path: &Path| project.starts_with(path) || places.user_home.starts_with(path);
+    if !within(&places.hermes_home) {
+        return vec![places.hermes_home.clone()];
+    }
+    let entries = std::fs::read_dir(&places.hermes_home).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| !within(path)).collect()
 }
 
 /// Everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.

@@ -581,7 +581,7 @@ async fn a_script_is_inside_the_fence() {
             "import json\nfrom hermes_tools import read_file\n\
              def tried(f):\n\
              \x20   try: f(); return 'done'\n\
-             \x20   except PermissionError: return 'refused'\n\
+             \x20   except OSError: return 'refused'\n\
              import os\nhome = os.environ['HOME']\n\
              print(json.dumps([\n\
              \x20 tried(lambda: open(home + '/.ssh/id_ed25519').read()),\n\
