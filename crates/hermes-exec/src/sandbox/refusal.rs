@@ -51,6 +51,14 @@ const NO_NETWORK: &[&str] = &[
     "Couldn't connect to server",
     "urlopen error",
 ];
+/// What programs say that find nobody behind a socket.
+const NO_SOCKET: &[&str] = &[
+    "Cannot connect to the Docker daemon",
+    "failed to connect to the docker API",
+    "error connecting to /tmp/tmux-",
+    "Failed to connect to bus",
+    "unable to connect to Podman socket",
+];
 /// What is hidden looks empty.
 const MISSING: &[&str] = &["No such file or directory", "ENOENT"];
 const OFF: &str = "`terminal.sandbox: off`";
@@ -88,6 +96,14 @@ impl Limits {
         }
         if well {
             return None;
+        }
+        if says(&finished.output, NO_SOCKET) {
+            let rule = "sockets of programs that would act outside the sandbox are hidden";
+            return Some(refusal(
+                None,
+                rule,
+                "`terminal.sandbox_writable: [/var/run/docker.sock]`, or that other socket,",
+            ));
         }
         if finished.output.contains("no new privileges") {
             return Some(refusal(None, "commands in the sandbox cannot become another user", OFF));
