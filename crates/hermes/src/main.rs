@@ -71,7 +71,7 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
             output.text(&cli::completion(shell));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Update { installed: true } => command::update::finish(context, output),
+        Command::Update { installed: true } => Ok(command::update::finish(context, output)),
         Command::Update { installed: false } => command::update::run(output),
         Command::Version => {
             output.line(&cli::version());

@@ -60,7 +60,7 @@ impl Sandbox {
 
 /// Hooks and settings of a repository, its own or a submodule's.
 fn is_git_machinery(path: &Path) -> bool {
-    let parts: Vec<_> = path.components().map(|part| part.as_os_str()).collect();
+    let parts: Vec<_> = path.components().map(std::path::Component::as_os_str).collect();
     let Some(at) = parts.iter().position(|part| *part == ".git") else { return false };
     let Some(within) = parts.get(at + 1..) else { return false };
     // A file of this name leads git elsewhere.

@@ -118,8 +118,10 @@ impl Repository {
     /// `.git` as a link or a file leads git elsewhere.
     fn restore_link(&self, top: &Handle, told: &mut Vec<String>) -> io::Result<()> {
         let name = OsStr::new(".git");
+        if self.form == Form::Own {
+            return Ok(());
+        }
         match (top.kind(name), &self.form) {
-            (_, Form::Own) => {}
             (Kind::File(mode), Form::File(before)) => {
                 if top.read(name, LONGEST).ok().as_ref() != Some(before) {
                     top.put(name, before, mode)?;
