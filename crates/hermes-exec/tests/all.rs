@@ -15,6 +15,7 @@ mod all {
     mod guardian;
     mod http;
     mod modal;
+    mod modal_direct;
     mod output;
     mod program;
     mod remote;
