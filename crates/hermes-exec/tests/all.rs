@@ -16,6 +16,7 @@ mod all {
     mod http;
     mod modal;
     mod modal_direct;
+    mod modal_package;
     mod output;
     mod program;
     mod remote;

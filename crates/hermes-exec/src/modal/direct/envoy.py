@@ -101,7 +101,8 @@ async def make(request):
     snapshot, unusable = request["snapshot"], None
     if snapshot:
         try:
-            image = modal.Image.from_id(snapshot)
+            # Some releases ask Modal already here, and block meanwhile.
+            image = await asyncio.get_running_loop().run_in_executor(None, modal.Image.from_id, snapshot)
             return await modal.Sandbox.create.aio("sleep", "infinity", app=app, image=image, **options), None
         except UNUSABLE as error:
             unusable = words(error)
