@@ -213,6 +213,27 @@ fn a_killed_program_leaves_no_sandbox_of_modal_behind() {
     }
 }
 
+/// By itself it is the gateway that is asked, if there is one with a token; else the account.
+#[test]
+fn a_gateway_of_modal_comes_before_the_account() {
+    let script = Script::new()
+        .reply(Reply::tool("read_file", json!({"path": "~/a"})))
+        .reply(Reply::text("done"))
+        .reply(Reply::tool("terminal", json!({"command": "echo $((6 * 7)) sandboxes"})))
+        .reply(Reply::text("done"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = "MODAL_GATEWAY_URL=http://127.0.0.1:1\n";
+    let both = Modal::new(&server, &format!("{TOKENS}{gateway}TOOL_GATEWAY_USER_TOKEN=t\n"));
+    run_in(folder.path(), both.home.path(), &["chat", "-Q", "-q", "go"]);
+    let told = server.request(1).body_text().into_owned();
+    assert!(told.contains("no Modal sandbox"), "{told}");
+    assert!(!both.world.path().join("calls").exists(), "the account was asked");
+    let no_token = Modal::new(&server, &format!("{TOKENS}{gateway}"));
+    run_in(folder.path(), no_token.home.path(), &["chat", "-Q", "-q", "go"]);
+    assert!(server.request(3).body_text().contains("42 sandboxes"));
+}
+
 /// Whatever is wrong with the package or the account is said, and nothing runs here instead.
 #[test]
 fn an_account_with_modal_that_cannot_be_used_says_why() {
