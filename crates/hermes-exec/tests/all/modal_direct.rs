@@ -230,11 +230,16 @@ async fn a_snapshot_that_is_gone_is_done_without_and_one_that_cannot_be_reached_
     let known = r#"{"other":"im-other","task":"im-gone"}"#;
     std::fs::write(world.path("modal_snapshots.json"), known).unwrap();
     let place = world.open(Keep::Persistent);
-    world.cause("no connection");
-    let text = refused(&place).await;
-    assert!(text.contains("ConnectionError: Could not connect"), "{text}");
+    for (trouble, words) in [
+        ("no connection to images", "ConnectionError: Could not connect"),
+        ("a conflict about images", "ConflictError: Sandbox already finished"),
+    ] {
+        world.cause(trouble);
+        let text = refused(&place).await;
+        assert!(text.contains(words), "{text}");
+        world.end_trouble(trouble);
+    }
     assert_eq!(world.snapshots()["task"], "im-gone");
-    world.end_trouble("no connection");
     There(&*place).check("ls ~", "").await;
     place.close().await;
     assert_eq!(world.snapshots()["other"], "im-other");

@@ -86,7 +86,7 @@ for node in ast.walk(tree):
         find(ast.unparse(node).split(".aio")[0])
 
 # Named only as texts.
-for name in ("NotFoundError", "InvalidError", "PermissionDeniedError"):
+for name in ("NotFoundError", "InvalidError", "PermissionDeniedError", "ConflictError"):
     find(f"modal.exception.{name}")
 for method in ("__aiter__", "__anext__"):
     if not hasattr(StreamReader, method):

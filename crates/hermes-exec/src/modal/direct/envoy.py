@@ -64,6 +64,9 @@ UNUSABLE = tuple(
     if hasattr(modal.exception, name)
 )
 
+# What it is in the account that stands in the way; an id may be the best there is.
+CONFLICT = getattr(modal.exception, "ConflictError", ())
+
 sandboxes = {}
 running = {}
 
@@ -105,6 +108,8 @@ async def make(request):
             image = await asyncio.get_running_loop().run_in_executor(None, modal.Image.from_id, snapshot)
             return await modal.Sandbox.create.aio("sleep", "infinity", app=app, image=image, **options), None
         except UNUSABLE as error:
+            if isinstance(error, CONFLICT):
+                raise
             unusable = words(error)
     image = image_of(request)
     return await modal.Sandbox.create.aio("sleep", "infinity", app=app, image=image, **options), unusable

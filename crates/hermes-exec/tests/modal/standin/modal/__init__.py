@@ -17,7 +17,7 @@ import sys
 import uuid
 
 from . import exception
-from .exception import AuthError, ConnectionError, InvalidError, NotFoundError, RemoteError
+from .exception import AuthError, ConflictError, ConnectionError, InvalidError, NotFoundError, RemoteError
 
 __version__ = "stand-in"
 
@@ -145,8 +145,10 @@ class Sandbox:
         )
         while _trouble("creation takes long"):
             await asyncio.sleep(0.01)
-        if _trouble("no connection"):
+        if image.object_id is not None and _trouble("no connection to images"):
             raise ConnectionError("Could not connect to the Modal server.")
+        if image.object_id is not None and _trouble("a conflict about images"):
+            raise ConflictError("Sandbox already finished")
         sandbox = Sandbox(f"sb-{uuid.uuid4().hex}")
         if image.object_id is not None:
             files = _WORLD / "images" / image.object_id

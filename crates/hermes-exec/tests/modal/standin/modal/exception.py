@@ -17,6 +17,10 @@ class InvalidError(Error):
     pass
 
 
+class ConflictError(InvalidError):
+    pass
+
+
 class NotFoundError(Error):
     pass
 
