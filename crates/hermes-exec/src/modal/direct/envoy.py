@@ -64,11 +64,13 @@ UNUSABLE = tuple(
     if hasattr(modal.exception, name)
 )
 
-# What it is in the account that stands in the way; an id may be the best there is.
+# Something else is in the way; the id may well be good.
 CONFLICT = getattr(modal.exception, "ConflictError", ())
 
 sandboxes = {}
 running = {}
+# Nobody else holds these until they are done.
+leaving = set()
 
 
 class TooSlow(Exception):
@@ -118,7 +120,9 @@ async def make(request):
 def terminate_unwanted(making):
     """One that was made after nobody wanted it any more."""
     if not making.cancelled() and making.exception() is None:
-        asyncio.ensure_future(terminate_quietly(making.result()[0]))
+        task = asyncio.ensure_future(terminate_quietly(making.result()[0]))
+        leaving.add(task)
+        task.add_done_callback(leaving.discard)
 
 
 async def create(request, _):
