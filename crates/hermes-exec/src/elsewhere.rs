@@ -7,7 +7,7 @@ use hermes_types::{Cancel, RunError};
 use crate::credential::{Credentials, Luggage};
 use crate::daytona::{DaytonaAccount, DaytonaOptions};
 use crate::docker::{DockerEngine, DockerOptions};
-use crate::modal::{ModalGateway, ModalOptions};
+use crate::modal::{ModalAccount, ModalGateway, ModalOptions};
 use crate::remote::Room;
 use crate::singularity::{SingularityHost, SingularityOptions};
 use crate::ssh::SshHost;
@@ -27,6 +27,7 @@ pub enum Backend {
     Singularity(Arc<SingularityHost>, Box<SingularityOptions>),
     Daytona(Arc<DaytonaAccount>, Box<DaytonaOptions>),
     Modal(Arc<ModalGateway>, Box<ModalOptions>),
+    ModalDirect(Arc<ModalAccount>, Box<ModalOptions>),
 }
 
 /// What a command there can do to the user's own things.
@@ -59,6 +60,9 @@ impl Elsewhere {
             Backend::Modal(gateway, options) => {
                 Room::new(gateway.open(ModalOptions { task, ..(**options).clone() }), luggage())
             }
+            Backend::ModalDirect(account, options) => {
+                Room::new(account.open(ModalOptions { task, ..(**options).clone() }), luggage())
+            }
         }
     }
 
@@ -67,6 +71,7 @@ impl Elsewhere {
         match &self.backend {
             Backend::Docker(engine, _) => engine.check(cancel).await,
             Backend::Singularity(host, _) => host.check(cancel).await,
+            Backend::ModalDirect(account, _) => account.check(cancel).await,
             Backend::Ssh(_) | Backend::Daytona(..) | Backend::Modal(..) => Ok(()),
         }
     }

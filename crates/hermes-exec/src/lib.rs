@@ -50,7 +50,7 @@ pub use guardian::fleeting;
 pub use hermes_guard::strip_ansi;
 pub use local::{Local, LocalHost, LocalOptions};
 pub use memory::release_memory;
-pub use modal::{Modal, ModalGateway, ModalOptions};
+pub use modal::{Modal, ModalAccount, ModalDirect, ModalGateway, ModalOptions, Pythons};
 pub use program::{Complaints, Program, ProgramEnd, Programs};
 pub use remote::{
     Bearings, Distant, FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState, Room, Seat,

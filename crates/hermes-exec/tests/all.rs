@@ -15,6 +15,8 @@ mod all {
     mod guardian;
     mod http;
     mod modal;
+    mod modal_direct;
+    mod modal_package;
     mod output;
     mod program;
     mod remote;

@@ -33,7 +33,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     choice("terminal.sandbox", "auto", &["auto", "on", "off"], "OS sandbox around local commands: auto uses it where the kernel can").ours(),
     choice("terminal.sandbox_network", "'on'", &["on", "off"], "Whether commands in the OS sandbox reach the network").ours(),
     list("terminal.sandbox_writable", "[]", "More folders commands in the OS sandbox may write to; a repository's .git/hooks has to be named itself").ours(),
-    choice("terminal.modal_mode", "auto", &["auto", "direct", "managed"], "How Modal is reached").later(),
+    choice("terminal.modal_mode", "auto", &["auto", "direct", "managed"], "How Modal is reached: direct is your own account, managed the gateway").later(),
     map("terminal.docker_env", "{}", "Variables set in the container").later(),
     flag("terminal.docker_network", "true", "Give the container a network").later(),
     list("terminal.docker_extra_args", "[]", "Further arguments for docker run").later(),

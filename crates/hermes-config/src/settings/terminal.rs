@@ -121,11 +121,7 @@ impl TerminalSettings {
                 _ => SandboxNetwork::On,
             },
             sandbox_writable: config.list("terminal.sandbox_writable"),
-            modal_mode: match read.text("modal_mode", "TERMINAL_MODAL_MODE").as_deref() {
-                Some("direct") => ModalMode::Direct,
-                Some("managed") => ModalMode::Managed,
-                _ => ModalMode::Auto,
-            },
+            modal_mode: read.modal_mode_if(backend == "modal"),
             problems: Vec::new(),
             backend,
         };
@@ -155,11 +151,15 @@ impl Reader<'_> {
 
     /// A backend nobody knows stays what it is: whoever misspelled `docker` must not get `local` for it.
     fn backend(&self) -> String {
-        let section = self.config.user().as_map().and_then(|user| user.get("terminal"));
-        let written = section.and_then(Value::as_map).and_then(|terminal| terminal.get("backend")?.as_str());
-        let written = written.filter(|text| !text.trim().is_empty()).map(str::to_owned);
-        let backend = written.or_else(|| self.text("backend", "TERMINAL_ENV"));
+        let backend = self.written("backend").or_else(|| self.text("backend", "TERMINAL_ENV"));
         backend.unwrap_or_else(|| "local".to_owned()).trim().to_lowercase()
+    }
+
+    /// What stands in the file, right or wrong.
+    fn written(&self, key: &str) -> Option<String> {
+        let section = self.config.user().as_map().and_then(|user| user.get("terminal"));
+        let written = section.and_then(Value::as_map).and_then(|terminal| terminal.get(key)?.as_str());
+        written.filter(|text| !text.trim().is_empty()).map(str::to_owned)
     }
 
     fn number(&self, key: &str, name: &str) -> Option<f64> {
@@ -190,6 +190,21 @@ impl Reader<'_> {
         let port =
             if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) };
         port.unwrap_or(USUAL)
+    }
+
+    fn modal_mode_if(&self, wanted: bool) -> ModalMode {
+        let written = self.written("modal_mode").or_else(|| self.text("modal_mode", "TERMINAL_MODAL_MODE"));
+        match written.filter(|_| wanted).unwrap_or_default().trim().to_lowercase().as_str() {
+            "direct" => ModalMode::Direct,
+            "managed" => ModalMode::Managed,
+            "" | "auto" => ModalMode::Auto,
+            other => {
+                self.problems.borrow_mut().push(format!(
+                    "terminal.modal_mode (or TERMINAL_MODAL_MODE) is `{other}`; it can be auto, direct or managed"
+                ));
+                ModalMode::Auto
+            }
+        }
     }
 
     /// What a variable says; one that says nothing of the kind is a problem that names it.

@@ -359,8 +359,26 @@ fn lists_come_as_json_and_modal_has_a_mode() {
     let of = |pairs: &[(&str, &str)]| TerminalSettings::resolve(&config("", &[]), &env(pairs));
     assert_eq!(of(&[("TERMINAL_DOCKER_FORWARD_ENV", r#"["A","B"]"#)]).docker_forward_env, ["A", "B"]);
     assert_eq!(of(&[("TERMINAL_DOCKER_VOLUMES", "/a:/b,/c:/d:ro")]).docker_volumes, ["/a:/b", "/c:/d:ro"]);
-    assert_eq!(of(&[]).modal_mode, ModalMode::Auto);
-    assert_eq!(of(&[("TERMINAL_MODAL_MODE", "managed")]).modal_mode, ModalMode::Managed);
+    let modal = |mode| of(&[("TERMINAL_ENV", "modal"), ("TERMINAL_MODAL_MODE", mode)]);
+    assert_eq!(of(&[("TERMINAL_ENV", "modal")]).modal_mode, ModalMode::Auto);
+    for (given, mode) in
+        [("auto", ModalMode::Auto), ("direct", ModalMode::Direct), ("managed", ModalMode::Managed)]
+    {
+        assert_eq!((modal(given).modal_mode, modal(given).problems), (mode, Vec::<String>::new()));
+    }
+    let misspelt =
+        "terminal.modal_mode (or TERMINAL_MODAL_MODE) is `mine`; it can be auto, direct or managed";
+    assert_eq!(modal("mine").problems, [misspelt]);
+    assert!(
+        of(&[("TERMINAL_MODAL_MODE", "mine")]).problems.is_empty(),
+        "another backend does not ask for it"
+    );
+    let file = |mode: &str| {
+        let text = format!("terminal: {{backend: modal, modal_mode: {mode}}}\n");
+        TerminalSettings::resolve(&config(&text, &[]), &env(&[("TERMINAL_MODAL_MODE", "managed")]))
+    };
+    assert_eq!(file("direct").modal_mode, ModalMode::Direct);
+    assert_eq!(file("mine").problems, [misspelt]);
     for (given, kept) in [(".", None), ("auto", None), ("cwd", None), ("/srv", Some("/srv"))] {
         assert_eq!(of(&[("TERMINAL_CWD", given)]).cwd.as_deref(), kept);
     }

@@ -1,24 +1,19 @@
-//! Commands in a sandbox of Modal, through the gateway that manages them.
+//! Commands in a sandbox of Modal.
 //!
-//! Modal's own interface is gRPC and not published as one; nothing here speaks it. The gateway is HTTP: it makes a sandbox,
-//! takes command lines one by one and is asked until each has ended. What we say travels as the input of a bash, what comes
-//! back is framed as everywhere else. The gateway keeps the files of a task by a key, so nothing is remembered here.
+//! There are two ways to one, with the same options: a gateway that manages sandboxes for a signed-in user (`gateway`), and
+//! the user's own account, spoken to by Modal's own Python package (`direct`). Which of them it is was decided elsewhere.
 
-mod line;
+mod direct;
+mod gateway;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_net::Method;
-use hermes_types::{Cancel, Clock, Secret, random_hex};
-use serde::Deserialize;
-use serde_json::{Value, json};
+pub use direct::{ModalAccount, ModalDirect, Pythons};
+pub use gateway::{Modal, ModalGateway};
 
 use crate::capture::Bounds;
-use crate::docker::{Keep, Limits, container_directory};
-use crate::remote::service::Service;
-use crate::remote::{Berth, CliError, Forwarded, Line, Made, Maker, PerTask, RemoteShell};
-use line::ModalLine;
+use crate::docker::{Keep, Limits};
+use crate::remote::Forwarded;
 
 const MAKE_LIMIT: Duration = Duration::from_mins(5);
 /// How long a sandbox lives at most.
@@ -38,102 +33,4 @@ pub struct ModalOptions {
     /// The gateway ends a sandbox nobody used for so long.
     pub idle: Duration,
     pub bounds: Bounds,
-}
-
-/// The gateway, and who asks it.
-#[derive(Debug)]
-pub struct ModalGateway {
-    service: Service,
-    tasks: PerTask<Modal>,
-}
-
-impl ModalGateway {
-    /// Asks nothing yet.
-    pub fn new(client: hermes_net::Client, address: &str, token: Secret, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let (name, setting) = ("the Modal gateway", "MODAL_GATEWAY_URL");
-        let service = Service { name, setting, client, address: address.to_owned(), key: token, clock };
-        Arc::new(Self { service, tasks: PerTask::default() })
-    }
-
-    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(self: &Arc<Self>, options: ModalOptions) -> Arc<Modal> {
-        let task = options.task.clone();
-        let make = || Berth::new(ModalSandbox { gateway: Arc::clone(self), options });
-        self.tasks.get_or_make(&task, make)
-    }
-}
-
-/// A task's place in a sandbox. The gateway keeps the files of one that is to last.
-pub type Modal = Berth<ModalSandbox>;
-
-/// What makes a sandbox.
-#[derive(Debug)]
-pub struct ModalSandbox {
-    gateway: Arc<ModalGateway>,
-    options: ModalOptions,
-}
-
-#[derive(Debug, Deserialize)]
-struct Answer {
-    id: String,
-}
-
-impl Maker for ModalSandbox {
-    const STOPPED: Option<&'static str> = None;
-
-    fn new_shell(&self) -> RemoteShell {
-        let start = container_directory(self.options.directory.as_deref());
-        RemoteShell::new(&start, &self.options.exports, self.options.bounds)
-    }
-
-    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
-        let (body, once) = (creation(&self.options), random_hex(32));
-        let path = ["v1", "sandboxes"];
-        let made = self.gateway.service.make(&path, &body, Some(&once), MAKE_LIMIT, cancel);
-        let Answer { id } = made.await?;
-        Ok(Made::named(id))
-    }
-
-    fn not_made(&self, error: &CliError) -> String {
-        format!("no Modal sandbox: {error}")
-    }
-
-    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
-        ModalLine { service: &self.gateway.service, id: &made.id }
-    }
-
-    fn not_begun(&self, said: &str, code: i32) -> String {
-        format!("no bash could be started in the Modal sandbox (exit code {code}): {said}")
-    }
-
-    async fn close(&self, Made { id, .. }: &Made, _: &RemoteShell) {
-        let body = json!({ "snapshotBeforeTerminate": self.options.keep == Keep::Persistent });
-        let path = ["v1", "sandboxes", id, "terminate"];
-        let service = &self.gateway.service;
-        if let Err(error) = service.order(Method::POST, &path, Some(&body), &Cancel::new()).await {
-            tracing::warn!(%error, id, "the sandbox could not be ended");
-        }
-    }
-}
-
-fn creation(options: &ModalOptions) -> Value {
-    let limits = &options.limits;
-    let mut body = json!({
-        "image": options.image,
-        "cwd": container_directory(options.directory.as_deref()),
-        "timeoutMs": LIFE.as_millis(),
-        "idleTimeoutMs": options.idle.as_millis(),
-        "persistentFilesystem": options.keep == Keep::Persistent,
-        "logicalKey": options.task,
-    });
-    if limits.cpus > 0.0 {
-        body["cpu"] = json!(limits.cpus);
-    }
-    if limits.memory_mb > 0 {
-        body["memoryMiB"] = json!(limits.memory_mb);
-    }
-    if limits.disk_mb > 0 {
-        body["diskMiB"] = json!(limits.disk_mb);
-    }
-    body
 }

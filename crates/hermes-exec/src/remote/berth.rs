@@ -72,6 +72,11 @@ pub(crate) trait Maker: Send + Sync {
         ready(())
     }
 
+    /// Waits for what is still being put in order of those that were removed.
+    fn finish(&self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
     /// Ends one in good order. `shell` is the task's own.
     fn close(&self, made: &Made, shell: &RemoteShell) -> impl Future<Output = ()> + Send;
 
@@ -105,6 +110,7 @@ impl<M: Maker> Berth<M> {
         if let Some(made) = self.made.lock().await.take() {
             self.maker.close(&made, &self.shell).await;
         }
+        self.maker.finish().await;
     }
 
     pub(crate) async fn made(&self) -> Option<Made> {

@@ -137,14 +137,19 @@ pub(crate) fn bash_fed_with_base64(profile: Profile) -> String {
     format!("base64 -d | bash {} -c \"$(printf %s {loader} | base64 -d)\"", profile.option())
 }
 
+/// A bash that takes its script from the standard input, as words.
+pub(crate) fn bash_fed_by_script(profile: Profile) -> [&'static str; 4] {
+    ["bash", profile.option(), "-c", script::LOADER]
+}
+
 impl Reach {
     /// The client's arguments for a bash that takes its script from the standard input.
     pub(crate) fn arguments(&self, profile: Profile) -> Vec<String> {
-        let (option, flag) = (profile.option(), "-c");
+        let [bash, option, flag, loader] = bash_fed_by_script(profile);
         let mut arguments = self.words.clone();
         match self.form {
-            Form::Words => arguments.extend(["bash", option, flag, script::LOADER].map(str::to_owned)),
-            Form::Line => arguments.push(format!("exec bash {option} {flag} {}", quote(script::LOADER))),
+            Form::Words => arguments.extend([bash, option, flag, loader].map(str::to_owned)),
+            Form::Line => arguments.push(format!("exec {bash} {option} {flag} {}", quote(loader))),
         }
         arguments
     }

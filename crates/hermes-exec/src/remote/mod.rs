@@ -16,6 +16,7 @@ mod frames;
 mod names;
 mod per_task;
 mod process;
+pub(crate) mod records;
 mod script;
 pub(crate) mod service;
 mod shell;
@@ -26,7 +27,9 @@ use hermes_types::Cancel;
 use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) use berth::{Berth, Left, Made, Maker};
-pub(crate) use cli::{Cli, CliError, Form, Found, Profile, Reach, bash_fed_with_base64, find_program};
+pub(crate) use cli::{
+    Cli, CliError, Form, Found, Profile, Reach, bash_fed_by_script, bash_fed_with_base64, find_program,
+};
 pub(crate) use converse::{Heard, Line, Speech};
 pub use distant::Distant;
 pub use files::{Bearings, FileError, Look, RemoteFiles, Survey};
@@ -35,7 +38,7 @@ pub(crate) use frames::{Framed, Frames};
 pub(crate) use names::{fnv, safe_name};
 pub(crate) use per_task::PerTask;
 pub use process::{RemoteProcess, RemoteState};
-pub(crate) use script::payload;
+pub(crate) use script::{end_group, payload};
 pub(crate) use shell::{Called, RemoteShell};
 pub(crate) use site::Site;
 pub use site::{Room, Seat};

@@ -3,21 +3,20 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::remote::records::{self, Records};
 
 /// The task's overlay as it is written down; `usual` is written down if nothing is.
 pub(super) fn overlay_of(file: &Path, task: &str, usual: PathBuf) -> io::Result<PathBuf> {
-    let mut known = match std::fs::read(file) {
-        Ok(bytes) => match serde_json::from_slice::<Map<String, Value>>(&bytes) {
-            Ok(known) => known,
-            Err(error) => {
-                // It holds nothing that cannot be had from the task's name; but what is in it stays readable.
-                tracing::warn!(%error, file = %file.display(), "the list of overlays cannot be read; it is left alone");
-                return Ok(usual);
-            }
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
-        Err(error) => return Err(error),
+    let _alone = records::lock(file)?;
+    let mut known = match records::read(file)? {
+        Records::Known(known) => known,
+        Records::Unreadable(error) => {
+            // It holds nothing that cannot be had from the task's name; but what is in it stays readable.
+            tracing::warn!(%error, file = %file.display(), "the list of overlays cannot be read; it is left alone");
+            return Ok(usual);
+        }
     };
     if let Some(folder) =
         known.get(task).and_then(Value::as_str).map(PathBuf::from).filter(|folder| folder.is_absolute())
@@ -25,20 +24,8 @@ pub(super) fn overlay_of(file: &Path, task: &str, usual: PathBuf) -> io::Result<
         return Ok(folder);
     }
     known.insert(task.to_owned(), Value::String(usual.to_string_lossy().into_owned()));
-    replace(file, &Value::Object(known).to_string())?;
+    records::write(file, known)?;
     Ok(usual)
-}
-
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    use std::io::Write;
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let beside = file.with_extension(format!("{}.new", hermes_types::random_hex(8)));
-    let mut new = std::fs::File::create(&beside)?;
-    new.write_all(text.as_bytes())?;
-    new.sync_all()?;
-    std::fs::rename(&beside, file)
 }
 
 #[cfg(test)]

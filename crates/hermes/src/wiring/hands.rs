@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::settings::{
-    ApprovalMode as ConfiguredMode, ApprovalSettings, DisplaySettings, SecuritySettings, TerminalSettings,
+    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SecuritySettings,
+    TerminalSettings,
 };
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Config, Home, Management, Surface, set};
@@ -97,7 +98,8 @@ impl Hands {
             return (Self { processes, shells, folders, approvals, fence }, notices);
         }
         let (folder, clock) = (shared.folder, shared.clock.clone());
-        let places = Places { settings: &settings, context, folder, clock: clock.clone() };
+        let python = CodeSettings::from_config(config).python;
+        let places = Places { settings: &settings, context, folder, python, clock: clock.clone() };
         let shells = match places.elsewhere() {
             Ok(elsewhere) => {
                 let options =

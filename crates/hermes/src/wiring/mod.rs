@@ -7,6 +7,7 @@ mod delegation;
 pub(crate) mod fence;
 mod hands;
 pub(crate) mod hooks;
+mod modal;
 mod model;
 mod places;
 mod programs;

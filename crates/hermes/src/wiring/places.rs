@@ -6,13 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_config::auth::AuthFile;
 use hermes_config::expand_tilde;
-use hermes_config::settings::{ModalMode, TerminalSettings};
+use hermes_config::settings::TerminalSettings;
 use hermes_exec::{
     Backend, Bounds, Credentials, DaytonaAccount, DaytonaOptions, DockerEngine, DockerOptions, Elsewhere,
-    Forwarded, Keep, Limits, ModalGateway, ModalOptions, Network, Root, SingularityHost,
-    SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables, scratch_folder,
+    Forwarded, Keep, Limits, Network, Root, SingularityHost, SingularityHostOptions, SingularityOptions,
+    SshHost, SshOptions, Variables, scratch_folder,
 };
 use hermes_net::Client;
 use hermes_types::{Clock, Secret};
@@ -30,6 +29,8 @@ pub(crate) struct Places<'a> {
     pub(crate) context: &'a Context,
     /// Where the program was started.
     pub(crate) folder: &'a Path,
+    /// `code_execution.python`.
+    pub(crate) python: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -149,44 +150,7 @@ impl Places<'_> {
         Ok(Backend::Daytona(account, Box::new(options)))
     }
 
-    fn modal(&self) -> Result<Backend, String> {
-        let (settings, env) = (self.settings, &self.context.env);
-        if settings.modal_mode == ModalMode::Direct {
-            return Err("terminal.modal_mode is direct, and Modal's own interface cannot be reached from here; set it to \
-                 managed, or choose another terminal.backend"
-                .to_owned());
-        }
-        let Some(address) = env.get("MODAL_GATEWAY_URL") else {
-            return Err("the modal backend needs MODAL_GATEWAY_URL, the address of the gateway that manages its sandboxes; \
-                 set it, or choose another terminal.backend"
-                .to_owned());
-        };
-        let Some(token) = self.gateway_token() else {
-            return Err("the modal backend needs a sign-in with Nous, or TOOL_GATEWAY_USER_TOKEN".to_owned());
-        };
-        let gateway = ModalGateway::new(self.client()?, address, token, self.clock.clone());
-        let options = ModalOptions {
-            task: String::new(),
-            image: settings.modal_image.clone(),
-            directory: settings.cwd.clone(),
-            exports: self.exports(&settings.docker_forward_env),
-            limits: self.limits(),
-            keep: self.keep(),
-            idle: settings.lifetime,
-            bounds: Bounds::default(),
-        };
-        Ok(Backend::Modal(gateway, Box::new(options)))
-    }
-
-    fn gateway_token(&self) -> Option<Secret> {
-        if let Some(token) = self.context.env.get("TOOL_GATEWAY_USER_TOKEN") {
-            return Some(Secret::new(token));
-        }
-        let known = AuthFile::new(&self.context.home).read();
-        known.provider("nous")?.get("access_token")?.as_str().map(Secret::new)
-    }
-
-    fn client(&self) -> Result<Client, String> {
+    pub(super) fn client(&self) -> Result<Client, String> {
         Client::new(net_config(&self.context.env, &self.clock)).map_err(|error| error.to_string())
     }
 
@@ -196,7 +160,7 @@ impl Places<'_> {
     }
 
     /// What commands get: nothing that is not named. What is set now wins over what the file says.
-    fn exports(&self, more: &[String]) -> Forwarded {
+    pub(super) fn exports(&self, more: &[String]) -> Forwarded {
         let env = &self.context.env;
         let names = self.settings.env_passthrough.iter().chain(more).map(String::as_str);
         let live = |name: &str| env.shell(name).map(str::to_owned);
@@ -213,7 +177,7 @@ impl Places<'_> {
         credentials
     }
 
-    fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> Limits {
         let settings = self.settings;
         Limits {
             cpus: settings.container_cpu,
@@ -222,7 +186,7 @@ impl Places<'_> {
         }
     }
 
-    fn keep(&self) -> Keep {
+    pub(super) fn keep(&self) -> Keep {
         if self.settings.container_persistent { Keep::Persistent } else { Keep::Ephemeral }
     }
 
@@ -239,7 +203,7 @@ impl Places<'_> {
         named.filter(|folder| folder.is_dir()).unwrap_or_else(|| self.folder.to_owned())
     }
 
-    fn expanded(&self, path: &str) -> PathBuf {
+    pub(super) fn expanded(&self, path: &str) -> PathBuf {
         expand_tilde(path, &self.context.env).unwrap_or_else(|_| PathBuf::from(path))
     }
 }

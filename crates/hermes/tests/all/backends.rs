@@ -1,6 +1,7 @@
 //! Whole turns of the built binary whose commands run elsewhere. Those against a container engine are skipped, with a word,
 //! where none was started: `scripts/peers/docker start`.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -126,14 +127,146 @@ fn a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind() {
     }
 }
 
+/// A home whose commands run in sandboxes of an account with Modal, which a stand-in for its Python package makes of folders.
+struct Modal {
+    world: tempfile::TempDir,
+    home: TempHome,
+}
+
+impl Modal {
+    fn new(server: &ModelServer, variables: &str) -> Self {
+        let world = tempfile::tempdir().unwrap();
+        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hermes-exec/tests/modal/standin");
+        let config = format!(
+            "model:\n  provider: custom\n  base_url: {}\n  default: test-model\nterminal: {{backend: modal}}\n",
+            server.base_url(),
+        );
+        let env = format!(
+            "PYTHONPATH={}\nPYTHONDONTWRITEBYTECODE=1\nMODAL_STANDIN={}\n{variables}",
+            standin.display(),
+            world.path().display(),
+        );
+        let home = TempHome::builder().config_yaml(&config).env_file(&env).build().unwrap();
+        Self { world, home }
+    }
+
+    fn sandboxes(&self) -> usize {
+        let Ok(files) = std::fs::read_dir(self.world.path().join("sandboxes")) else { return 0 };
+        files.flatten().filter(|file| file.path().extension().is_some_and(|end| end == "alive")).count()
+    }
+}
+
+const TOKENS: &str = "MODAL_TOKEN_ID=ak-right\nMODAL_TOKEN_SECRET=as-right\n";
+
+#[test]
+fn files_of_a_turn_in_a_sandbox_of_modal_last() {
+    let script = Script::new()
+        .reply(Reply::tool("terminal", json!({"command": "echo from the command > ~/a.txt; env"})))
+        .reply(Reply::tool("read_file", json!({"path": "~/a.txt"})))
+        .reply(Reply::text("done"))
+        .reply(Reply::tool("terminal", json!({"command": "cat ~/a.txt"})))
+        .reply(Reply::text("done again"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let modal = Modal::new(&server, TOKENS);
+    let folder = tempfile::tempdir().unwrap();
+    let seen = run_in(folder.path(), modal.home.path(), &["chat", "-Q", "-q", "work"]);
+    assert!(seen.contains("done"), "{seen}");
+    let (ran, read) =
+        (server.request(1).body_text().into_owned(), server.request(2).body_text().into_owned());
+    assert!(ran.contains("HOME=") && !ran.contains("-right"), "{ran}");
+    assert!(read.contains("     1|from the command"), "{read}");
+    assert_eq!(modal.sandboxes(), 0);
+    let kept = std::fs::read_to_string(modal.home.path().join("modal_snapshots.json")).unwrap();
+    assert!(kept.starts_with(r#"{"default":"im-"#), "{kept}");
+    run_in(folder.path(), modal.home.path(), &["chat", "-Q", "-q", "again"]);
+    assert!(server.request(4).body_text().contains("from the command"), "{}", server.request(4).body_text());
+}
+
+#[test]
+fn a_killed_program_leaves_no_sandbox_of_modal_behind() {
+    let script = Script::new().reply(Reply::tool("terminal", json!({"command": "touch ~/begun; sleep 600"})));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let modal = Modal::new(&server, TOKENS);
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_hermes"))
+        .args(["chat", "-Q", "-q", "wait"])
+        .current_dir("/")
+        .env_clear()
+        .env("HERMES_HOME", modal.home.path())
+        .env("HOME", "/nonexistent")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = || {
+        let Ok(files) = std::fs::read_dir(modal.world.path().join("sandboxes")) else { return false };
+        files.flatten().any(|file| file.path().join("begun").exists())
+    };
+    while !begun() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(modal.sandboxes(), 1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    while modal.sandboxes() > 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// By itself it is the gateway that is asked, if there is one with a token; else the account.
+#[test]
+fn a_gateway_of_modal_comes_before_the_account() {
+    let script = Script::new()
+        .reply(Reply::tool("read_file", json!({"path": "~/a"})))
+        .reply(Reply::text("done"))
+        .reply(Reply::tool("terminal", json!({"command": "echo $((6 * 7)) sandboxes"})))
+        .reply(Reply::text("done"));
+    let server = ModelServer::start_blocking(script).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = "MODAL_GATEWAY_URL=http://127.0.0.1:1\n";
+    let both = Modal::new(&server, &format!("{TOKENS}{gateway}TOOL_GATEWAY_USER_TOKEN=t\n"));
+    run_in(folder.path(), both.home.path(), &["chat", "-Q", "-q", "go"]);
+    let told = server.request(1).body_text().into_owned();
+    assert!(told.contains("no Modal sandbox"), "{told}");
+    assert!(!both.world.path().join("calls").exists(), "the account was asked");
+    let no_token = Modal::new(&server, &format!("{TOKENS}{gateway}"));
+    run_in(folder.path(), no_token.home.path(), &["chat", "-Q", "-q", "go"]);
+    assert!(server.request(3).body_text().contains("42 sandboxes"));
+}
+
+/// Whatever is wrong with the package or the account is said, and nothing runs here instead.
+#[test]
+fn an_account_with_modal_that_cannot_be_used_says_why() {
+    let unusable = "PYTHONPATH=/nonexistent\n";
+    for (variables, words) in [
+        (format!("{TOKENS}{unusable}"), "no Python has Modal's package: tried /"),
+        ("MODAL_TOKEN_ID=ak-right\n".to_owned(), "MODAL_TOKEN_SECRET beside MODAL_TOKEN_ID"),
+        ("MODAL_TOKEN_ID=a\nMODAL_TOKEN_SECRET=b\n".to_owned(), "AuthError: Token [MODAL_TOKEN_ID]"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ran");
+        let script = Script::new()
+            .reply(Reply::tool("terminal", json!({"command": format!("touch {}", file.display())})))
+            .reply(Reply::text("done"));
+        let server = ModelServer::start_blocking(script).unwrap();
+        let modal = Modal::new(&server, &variables);
+        run_in(folder.path(), modal.home.path(), &["chat", "-Q", "-q", "go"]);
+        let told = server.request(1).body_text().into_owned();
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(!file.exists(), "{words}");
+    }
+}
+
 /// What a backend lacks is said in its answer; nothing runs on this machine instead.
 #[test]
 fn a_backend_that_lacks_something_says_what() {
     for (terminal, words) in [
         ("{backend: ssh}", "terminal.ssh_host"),
         ("{backend: daytona}", "DAYTONA_API_KEY"),
-        ("{backend: modal}", "MODAL_GATEWAY_URL"),
-        ("{backend: modal, modal_mode: direct}", "terminal.modal_mode"),
+        ("{backend: modal}", "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"),
+        ("{backend: modal}", "to use a gateway, MODAL_GATEWAY_URL"),
+        ("{backend: modal, modal_mode: managed}", "managed mode needs MODAL_GATEWAY_URL"),
+        ("{backend: modal, modal_mode: direct}", "which `modal token new` writes"),
         ("{backend: submarine}", "terminal.backend"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,251 @@
+//! Commands in a sandbox of the user's own account with Modal.
+//!
+//! A `ModalDirect` is one task's sandbox, made at the first command and made anew when it is gone. Stopping a command
+//! terminates its sandbox. What one that is to last has written is kept as an image: its id is written down before the
+//! sandbox is terminated, and the next one begins from it.
+
+mod envoy;
+mod line;
+mod pythons;
+mod snapshots;
+mod talk;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_task::spawn_named;
+use hermes_types::{Cancel, Clock, Finished, RunError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+pub use pythons::Pythons;
+
+use super::{LIFE, MAKE_LIMIT, ModalOptions};
+use crate::docker::{Keep, container_directory};
+use crate::remote::{
+    Berth, CliError, INTERRUPTED, INTERRUPTED_NOTE, Left, Line, Made, Maker, PerTask, RemoteShell,
+    lock_unless,
+};
+use crate::variables::Variables;
+use envoy::Envoy;
+use line::DirectLine;
+use snapshots::Snapshots;
+
+/// What our sandboxes belong to in the account.
+const APP: &str = "hermes-agent";
+const POLL_LIMIT: Duration = Duration::from_secs(10);
+const SNAPSHOT_LIMIT: Duration = Duration::from_mins(1);
+const TERMINATE_LIMIT: Duration = Duration::from_secs(15);
+const TERMINATED_NOTE: &str = "\n[Command interrupted - Modal sandbox terminated]";
+
+/// An account with Modal, and the Python that speaks with it.
+#[derive(Debug)]
+pub struct ModalAccount {
+    account: Account,
+    tasks: PerTask<ModalDirect>,
+}
+
+/// What all sandboxes share.
+#[derive(Debug, Clone)]
+struct Account(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    envoy: Envoy,
+    snapshots: Snapshots,
+}
+
+impl ModalAccount {
+    /// Starts nothing yet. The account's tokens are among the variables, or in a file of the user's that Modal's package
+    /// reads by itself; `snapshots` is the file that says from which image a task begins.
+    pub fn new(
+        pythons: Pythons<'_>,
+        variables: Variables,
+        snapshots: PathBuf,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let pythons = pythons.find(&variables);
+        let envoy = Envoy { pythons, variables, clock, present: Mutex::default() };
+        let account = Account(Arc::new(Shared { envoy, snapshots: Snapshots(snapshots) }));
+        Arc::new(Self { account, tasks: PerTask::default() })
+    }
+
+    /// Whether a Python with Modal's package is there.
+    pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
+        self.account.0.envoy.check(cancel).await.map_err(|error| RunError::Unavailable(error.to_string()))
+    }
+
+    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    pub fn open(&self, options: ModalOptions) -> Arc<ModalDirect> {
+        let task = options.task.clone();
+        let make =
+            || Berth::new(DirectSandbox { account: self.account.clone(), options, ending: Arc::default() });
+        self.tasks.get_or_make(&task, make)
+    }
+}
+
+/// A task's place in a sandbox.
+pub type ModalDirect = Berth<DirectSandbox>;
+
+/// What makes a sandbox.
+#[derive(Debug)]
+pub struct DirectSandbox {
+    account: Account,
+    options: ModalOptions,
+    /// Held while one is ended beside everything else; the next one begins from what it left.
+    ending: Arc<Mutex<()>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Created {
+    sandbox: String,
+    /// Why the snapshot could not be used.
+    unusable: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Polled {
+    alive: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Image {
+    image: String,
+}
+
+impl Maker for DirectSandbox {
+    const STOPPED: Option<&'static str> = Some("\n[The Modal sandbox ended while the command was running]");
+
+    fn new_shell(&self) -> RemoteShell {
+        let start = container_directory(self.options.directory.as_deref());
+        RemoteShell::new(&start, &self.options.exports, self.options.bounds)
+    }
+
+    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
+        drop(lock_unless(&self.ending, cancel).await.ok_or(CliError::Interrupted)?);
+        let envoy = &self.account.0.envoy;
+        envoy.expect_sandbox(cancel).await?;
+        let snapshot = match self.options.keep {
+            Keep::Persistent => self.account.0.snapshots.of(&self.options.task),
+            Keep::Ephemeral => None,
+        };
+        let request = creation(&self.options, snapshot.as_deref());
+        let Created { sandbox, unusable } = match envoy.ask(request, MAKE_LIMIT, cancel).await {
+            Ok(created) => created,
+            Err(error) => {
+                envoy.forget_sandbox().await;
+                return Err(error);
+            }
+        };
+        if let Some(why) = unusable {
+            tracing::warn!(why, snapshot, "the snapshot cannot be used; the sandbox begins from its image");
+        }
+        Ok(Made::named(sandbox))
+    }
+
+    fn not_made(&self, error: &CliError) -> String {
+        format!("no Modal sandbox: {error}")
+    }
+
+    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
+        DirectLine { account: self.account.clone(), id: made.id.clone() }
+    }
+
+    fn not_begun(&self, said: &str, code: i32) -> String {
+        let image = &self.options.image;
+        format!("no bash could be started in the Modal sandbox of image {image} (exit code {code}): {said}")
+    }
+
+    async fn is_gone(&self, made: &Made) -> bool {
+        let request = json!({ "act": "poll", "sandbox": made.id });
+        let polled = self.account.0.envoy.ask::<Polled>(request, POLL_LIMIT, &Cancel::new()).await;
+        polled.is_ok_and(|polled| !polled.alive)
+    }
+
+    /// A command that is stopped takes its sandbox with it.
+    async fn look_after(&self, _: &Made, stopped: &mut Finished, cancel: &Cancel) -> Left {
+        if stopped.exit_code != INTERRUPTED || !cancel.is_cancelled() {
+            return Left::AsItWas;
+        }
+        if let Some(said) = stopped.output.strip_suffix(INTERRUPTED_NOTE) {
+            stopped.output = format!("{said}{TERMINATED_NOTE}");
+        }
+        Left::Nothing
+    }
+
+    /// Nobody is kept waiting but who needs the next one.
+    async fn remove(&self, made: &Made) {
+        let held = Arc::clone(&self.ending).lock_owned().await;
+        let (account, id) = (self.account.clone(), made.id.clone());
+        let (task, keep) = (self.options.task.clone(), self.options.keep);
+        spawn_named(format!("end of {id}"), &Cancel::new(), async move {
+            account.end(&id, &task, keep).await;
+            drop(held);
+        });
+    }
+
+    async fn finish(&self) {
+        drop(self.ending.lock().await);
+    }
+
+    async fn close(&self, made: &Made, shell: &RemoteShell) {
+        shell.clean(&self.line(made), &made.making).await;
+        self.account.end(&made.id, &self.options.task, self.options.keep).await;
+    }
+
+    fn abandon(&self, made: &Made) {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (account, id) = (self.account.clone(), made.id.clone());
+        let (task, keep) = (self.options.task.clone(), self.options.keep);
+        spawn_named(
+            format!("end of {id}"),
+            &Cancel::new(),
+            async move { account.end(&id, &task, keep).await },
+        );
+    }
+}
+
+impl Account {
+    /// Keeps what a sandbox has written, if it is to last, and terminates it.
+    async fn end(&self, id: &str, task: &str, keep: Keep) {
+        if keep == Keep::Persistent
+            && let Err(error) = self.save(id, task).await
+        {
+            tracing::warn!(error, id, "what the sandbox has written could not be kept");
+        }
+        self.terminate(id).await;
+    }
+
+    async fn save(&self, id: &str, task: &str) -> Result<(), String> {
+        let request = json!({ "act": "snapshot", "sandbox": id });
+        let taken = self.0.envoy.ask(request, SNAPSHOT_LIMIT, &Cancel::new()).await;
+        let Image { image } = taken.map_err(|error| error.to_string())?;
+        self.0.snapshots.keep(task, &image).map_err(|error| error.to_string())
+    }
+
+    async fn terminate(&self, id: &str) {
+        let request = json!({ "act": "terminate", "sandbox": id });
+        let done = self.0.envoy.ask::<Value>(request, TERMINATE_LIMIT, &Cancel::new()).await;
+        if let Err(error) = done {
+            tracing::warn!(%error, id, "the sandbox could not be terminated");
+        }
+        self.0.envoy.forget_sandbox().await;
+    }
+}
+
+fn creation(options: &ModalOptions, snapshot: Option<&str>) -> Value {
+    json!({
+        "act": "create",
+        "app": APP,
+        "image": options.image,
+        "snapshot": snapshot,
+        "cpu": options.limits.cpus,
+        "memory": options.limits.memory_mb,
+        "disk": options.limits.disk_mb,
+        "life": LIFE.as_secs(),
+    })
+}

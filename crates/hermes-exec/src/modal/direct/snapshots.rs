@@ -1,0 +1,73 @@
+//! The file that says from which image a task's next sandbox begins.
+//!
+//! What cannot be read is put aside and never written over: an image is all that is left of a sandbox.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use crate::remote::records::{self, Records};
+
+#[derive(Debug)]
+pub(super) struct Snapshots(pub(super) PathBuf);
+
+impl Snapshots {
+    /// The image of this task, if there is one.
+    pub(super) fn of(&self, task: &str) -> Option<String> {
+        match records::read(&self.0) {
+            Ok(Records::Known(known)) => known.get(task).and_then(Value::as_str).map(str::to_owned),
+            Ok(Records::Unreadable(error)) => self.lament(&error),
+            Err(error) => self.lament(&error),
+        }
+    }
+
+    pub(super) fn keep(&self, task: &str, image: &str) -> io::Result<()> {
+        let _alone = records::lock(&self.0)?;
+        let mut known = match records::read(&self.0)? {
+            Records::Known(known) => known,
+            Records::Unreadable(_) => {
+                std::fs::rename(&self.0, self.0.with_extension("json.unreadable"))?;
+                Map::new()
+            }
+        };
+        known.insert(task.to_owned(), Value::String(image.to_owned()));
+        records::write(&self.0, known)
+    }
+
+    fn lament(&self, error: &dyn std::error::Error) -> Option<String> {
+        tracing::warn!(%error, file = %self.0.display(), "the list of snapshots cannot be read");
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_private_and_what_cannot_be_read_is_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("home/modal_snapshots.json");
+        let snapshots = Snapshots(file.clone());
+        assert_eq!(snapshots.of("a"), None);
+        snapshots.keep("a", "im-1").unwrap();
+        snapshots.keep("b", "im-2").unwrap();
+        snapshots.keep("a", "im-3").unwrap();
+        assert_eq!(
+            (snapshots.of("a").as_deref(), snapshots.of("b").as_deref()),
+            (Some("im-3"), Some("im-2"))
+        );
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), r#"{"a":"im-3","b":"im-2"}"#);
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::write(&file, "nonsense").unwrap();
+        assert_eq!(snapshots.of("a"), None);
+        snapshots.keep("a", "im-4").unwrap();
+        assert_eq!(snapshots.of("a").as_deref(), Some("im-4"));
+        let aside = std::fs::read_to_string(file.with_extension("json.unreadable")).unwrap();
+        assert_eq!(aside, "nonsense");
+        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 2);
+    }
+}
