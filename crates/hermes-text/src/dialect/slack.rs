@@ -1,7 +1,7 @@
 //! Slack's mrkdwn.
 //!
-//! `&`, `<` and `>` are always escaped: what stands between unescaped brackets is a link or a mention, and a text must
-//! not be able to mention anybody.
+//! `&`, `<` and `>` are escaped: what stands between unescaped brackets is a link or a mention. A person or a channel may be
+//! mentioned, as Slack itself writes them; everybody at once may not.
 
 use super::block::{Block, read};
 use super::span::{Span, Style};
@@ -17,7 +17,7 @@ pub fn slack(markdown: &str) -> String {
 
 fn render(spans: &[Span]) -> String {
     let span = |span: &Span| match span {
-        Span::Text(text) => escape(text),
+        Span::Text(text) => with_mentions(text),
         Span::Code(text) => format!("`{}`", escape(text)),
         Span::Styled(Style::Bold, inner) => format!("*{}*", render(inner)),
         Span::Styled(Style::Italic, inner) => format!("_{}_", render(inner)),
@@ -29,6 +29,32 @@ fn render(spans: &[Span]) -> String {
         },
     };
     spans.iter().map(span).collect()
+}
+
+/// Escaped but for `<@U…>`, `<@W…>` and `<#C…>`.
+fn with_mentions(text: &str) -> String {
+    let mut rendered = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, from) = rest.split_at(at);
+        rendered.push_str(&escape(before));
+        let length = mention(from).unwrap_or(0);
+        rendered.push_str(from.get(..length).unwrap_or_default());
+        if length == 0 {
+            rendered.push_str("&lt;");
+        }
+        rest = from.get(length.max(1)..).unwrap_or_default();
+    }
+    rendered.push_str(&escape(rest));
+    rendered
+}
+
+/// How long the mention is that the text begins with.
+fn mention(text: &str) -> Option<usize> {
+    let end = text.find('>')?;
+    let id = ["<@U", "<@W", "<#C"].iter().find_map(|start| text.get(..end)?.strip_prefix(start))?;
+    let whole = !id.is_empty() && id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+    whole.then_some(end + 1)
 }
 
 fn escape(text: &str) -> String {

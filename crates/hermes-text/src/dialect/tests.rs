@@ -53,6 +53,17 @@ fn telegram_page() {
 }
 
 #[test]
+fn slack_mentions_people_and_channels_not_everybody() {
+    let check = |text: &str, rendered: &str| assert_eq!(slack(text), rendered);
+    check("ask <@U2AB> in <#C9>", "ask <@U2AB> in <#C9>");
+    check(
+        "<!here> <!channel> <@everyone> <@U> <@U2|ann>",
+        "&lt;!here&gt; &lt;!channel&gt; &lt;@everyone&gt; &lt;@U&gt; &lt;@U2|ann&gt;",
+    );
+    check("`<@U2>` 1 < 2 <@U2", "`&lt;@U2&gt;` 1 &lt; 2 &lt;@U2");
+}
+
+#[test]
 fn slack_page() {
     insta::assert_snapshot!(page(slack));
 }
