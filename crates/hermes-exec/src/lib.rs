@@ -21,6 +21,7 @@ mod guardian;
 mod keeper;
 mod kin;
 mod local;
+mod mark;
 mod memory;
 mod modal;
 mod program;
