@@ -20,6 +20,7 @@ mod group;
 mod guardian;
 mod keeper;
 mod kin;
+mod leftovers;
 mod local;
 mod mark;
 mod memory;
