@@ -29,7 +29,9 @@ impl Agent {
         for call in open_calls(&conversation.messages) {
             let words = match known.get(call.id.as_str()) {
                 Some(record) if record.status.is_none() => self.unknown(conversation, record).await?,
-                Some(_) => format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name),
+                Some(_) => {
+                    format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name)
+                }
                 None => format!("[Not started: Hermes was cut off before {} ran.]", call.name),
             };
             missing.push(Message::tool(&call, words));
@@ -74,7 +76,10 @@ impl Agent {
         let (answer, session) = (text(Role::Assistant), &part.session);
         Ok(match part.state {
             Some(TurnState::Done) if !answer.is_empty() => {
-                format!("- \"{goal}\" had finished (session {session}). It said:\n{}", head(&answer, MOST_WORDS))
+                format!(
+                    "- \"{goal}\" had finished (session {session}). It said:\n{}",
+                    head(&answer, MOST_WORDS)
+                )
             }
             Some(TurnState::Done | TurnState::Failed | TurnState::Interrupted) => {
                 format!("- \"{goal}\" had ended without an answer (session {session}).")

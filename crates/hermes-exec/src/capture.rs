@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_control_sequence_in_its_8_bit_form_is_one_for_whoever_strips_it() {
-        let heard = captured(Bounds::default(), &[b"a\x9b31", b"mred\x9b0m \x9d0;title\x9c\xe2\x9b\x84 \xff"]);
+        let heard =
+            captured(Bounds::default(), &[b"a\x9b31", b"mred\x9b0m \x9d0;title\x9c\xe2\x9b\x84 \xff"]);
         assert_eq!(hermes_guard::strip_ansi(&heard.text()), "ared ⛄ \u{fffd}");
     }
 

@@ -56,12 +56,7 @@ impl Clip {
             self.head.pop();
         }
         let omitted = self.chars - kept_chars(&self.head) - kept_chars(&tail);
-        Clipped {
-            head: decode(&self.head),
-            tail: decode(&tail),
-            omitted,
-            total: self.chars,
-        }
+        Clipped { head: decode(&self.head), tail: decode(&tail), omitted, total: self.chars }
     }
 }
 

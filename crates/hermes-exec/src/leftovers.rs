@@ -58,16 +58,16 @@ impl Leftovers {
     /// What can be removed.
     pub(crate) fn ownerless(&self) -> Vec<Leftover> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        entries.filter_map(|entry| self.read(entry.path())).collect()
+        entries.filter_map(|entry| self.read(&entry.path())).collect()
     }
 
-    fn read(&self, note: PathBuf) -> Option<Leftover> {
+    fn read(&self, note: &Path) -> Option<Leftover> {
         let name = note.file_name()?.to_str()?.strip_suffix(ENDING)?;
         let (owner, id) = name.strip_prefix(&self.machine)?.strip_prefix('-')?.split_once('-')?;
         let is_plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_hexdigit());
         let lives = |pid: Pid| test_kill_process(pid).is_ok();
         (is_plain && (owner == NOBODY || parse(owner).is_some_and(|pid| !lives(pid))))
-            .then(|| Leftover { id: id.to_owned(), note: note.clone() })
+            .then(|| Leftover { id: id.to_owned(), note: note.to_owned() })
     }
 }
 
@@ -101,7 +101,9 @@ mod tests {
         left.forget("a1");
         left.give_up("b2");
         let dead = i32::MAX;
-        for name in [format!("ab12-{dead}-c3.left"), format!("ab12-{dead}-$(x).left"), "cd34-0-d4.left".to_owned()] {
+        for name in
+            [format!("ab12-{dead}-c3.left"), format!("ab12-{dead}-$(x).left"), "cd34-0-d4.left".to_owned()]
+        {
             fs::write(folder.path().join(name), "").unwrap();
         }
         assert_eq!(ids(), ["b2", "c3"]);

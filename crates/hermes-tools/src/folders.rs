@@ -1,7 +1,7 @@
 //! Where each task works. The terminal moves it with `cd`; relative paths of the file tools start from it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::TaskId;
@@ -14,9 +14,10 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Every task starts in `start`.
+    /// Every task starts in `start`, or in the nearest folder above it that has a name a model and a shell can be told.
     pub fn new(start: PathBuf) -> Self {
-        Self { start: Arc::new(start), moved: Arc::default() }
+        let named = start.ancestors().find(|folder| folder.to_str().is_some()).map(Path::to_owned);
+        Self { start: Arc::new(named.unwrap_or(start)), moved: Arc::default() }
     }
 
     /// Where the task is now.
@@ -32,5 +33,21 @@ impl Folders {
     /// Forgets a task that has ended.
     pub fn forget(&self, task: &TaskId) {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_nobody_can_name_is_left_for_the_one_above() {
+        let odd = Path::new("/work").join(OsStr::from_bytes(b"\xff")).join("inner");
+        assert_eq!(Folders::new(odd).of(&"t".into()), Path::new("/work"));
+        let plain = PathBuf::from("/work/ü");
+        assert_eq!(Folders::new(plain.clone()).of(&"t".into()), plain);
     }
 }

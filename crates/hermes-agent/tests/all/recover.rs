@@ -73,7 +73,8 @@ async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
     cut_off(&bench).await;
     let store = &bench.agent.store;
     let holder = HolderId::new(format!("{}-gone", i32::MAX));
-    for (at, id, answer) in [(2.5, "earlier", Some("of an earlier call")), (3.5, "a", Some("alpha is done")), (3.6, "b", None)]
+    for (at, id, answer) in
+        [(2.5, "earlier", Some("of an earlier call")), (3.5, "a", Some("alpha is done")), (3.6, "b", None)]
     {
         let started = Timestamp(at);
         let mut session = hermes_store::NewSession::new(id.into(), "tool", started);

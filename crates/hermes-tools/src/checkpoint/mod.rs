@@ -28,8 +28,8 @@ use hermes_types::{Cancel, Clock, Timestamp, TurnId};
 
 use crate::file::real_path;
 use compare::{Side, count, describe, differences};
-pub(crate) use effort::HURRIED;
 use effort::Effort;
+pub(crate) use effort::HURRIED;
 use encoding::Commit;
 use object::Id;
 use prune::prune;
@@ -284,7 +284,8 @@ impl Checkpoints {
         let (root, repository) = self.open(folder)?;
         let (_, commit) = find(&repository, which)?;
         let old = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
-        let new = self.look(&repository, &root, self.patient(), Keep::No).map_err(CheckpointError::Unreadable)?;
+        let new =
+            self.look(&repository, &root, self.patient(), Keep::No).map_err(CheckpointError::Unreadable)?;
         let (stat, diff) = describe(&repository, &differences(&old, &new), &Side::Folder(&root));
         let lines: Vec<&str> = diff.lines().collect();
         let shown = lines.iter().take(MOST_DIFF_LINES).copied().collect::<Vec<_>>().join("\n");
@@ -329,7 +330,8 @@ impl Checkpoints {
         let _alone = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = id.to_string();
         let reason = format!("pre-rollback snapshot (restoring to {})", head(&hash, 8));
-        let (saved, now) = self.snapshot(&root, &reason, &wanted, self.patient()).map_err(CheckpointError::NotSaved)?;
+        let (saved, now) =
+            self.snapshot(&root, &reason, &wanted, self.patient()).map_err(CheckpointError::NotSaved)?;
         let mut restored = Restored {
             hash,
             reason: commit.message,

@@ -79,10 +79,14 @@ mod tests {
     #[test]
     fn a_project_is_neither_the_system_nor_all_a_user_has() {
         let wide = |root: &str| is_too_wide(Path::new(root), Path::new("/home/me"));
-        for root in ["/", "/home", "/home/me", "/tmp", "/usr", "/usr/lib", "/etc", "/proc", "/proc/1/fd", "/dev/shm"] {
+        for root in
+            ["/", "/home", "/home/me", "/tmp", "/usr", "/usr/lib", "/etc", "/proc", "/proc/1/fd", "/dev/shm"]
+        {
             assert!(wide(root), "{root}");
         }
-        for root in ["/home/me/work", "/tmp/x", "/usr/src/app", "/etc/nginx", "/srv/site", "/work", "/home/you"] {
+        for root in
+            ["/home/me/work", "/tmp/x", "/usr/src/app", "/etc/nginx", "/srv/site", "/work", "/home/you"]
+        {
             assert!(!wide(root), "{root}");
         }
     }

@@ -349,7 +349,11 @@ impl Processes {
         if left.is_empty() || tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        spawn_named(format!("end of all that {task} left"), &self.0.owner, async move { this.end(left).await });
+        spawn_named(
+            format!("end of all that {task} left"),
+            &self.0.owner,
+            async move { this.end(left).await },
+        );
     }
 
     async fn end(&self, mut entries: Vec<Entry>) {

@@ -171,8 +171,7 @@ pub(crate) fn checkpoints(
 ) -> Option<Arc<Checkpoints>> {
     let settings = CheckpointSettings::from_config(config);
     (settings.enabled || arguments.checkpoints).then(|| {
-        let checkpoints =
-            Checkpoints::new(&context.home, user_home, clock.clone(), settings.max_snapshots);
+        let checkpoints = Checkpoints::new(&context.home, user_home, clock.clone(), settings.max_snapshots);
         Arc::new(checkpoints.without_larger_than(settings.max_file_bytes))
     })
 }

@@ -33,11 +33,15 @@ impl Place {
         Self { server, home, folder: tempfile::tempdir().unwrap() }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
     fn start(&self, arguments: &[&str]) -> Child {
+        self.start_in(self.folder.path(), arguments)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+    fn start_in(&self, folder: &Path, arguments: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_hermes"))
             .args(arguments)
-            .current_dir(self.folder.path())
+            .current_dir(folder)
             .env_clear()
             .env("HERMES_HOME", self.home.path())
             .env("HOME", self.home.path().join("user"))
@@ -173,14 +177,14 @@ replies:
 #[test]
 fn what_subagents_had_said_survives_the_death_of_the_program() {
     let place = Place::new(
-        r#"
+        r"
 replies:
   - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {tasks: [{goal: alpha part}, {goal: beta part}]}}}
   - {when: {user_contains: alpha}, text: alpha found 42 beans}
   - when: {user_contains: beta}
     events: [{wait: hanging}, {text: never}]
   - {when: {user_contains: go on}, text: going on}
-"#,
+",
         &json!({}),
     );
     let mut child = place.say("begin");
@@ -195,6 +199,26 @@ replies:
     let results = place.results();
     assert!(results[0].contains("alpha found 42 beans"), "{results:?}");
     assert!(results[0].contains("\"beta part\" was cut off"), "{results:?}");
+}
+
+#[test]
+fn a_folder_whose_name_is_no_text_keeps_no_command_from_running() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new(
+        r#"
+replies:
+  - {tool: {name: terminal, arguments: {command: "echo ran; touch here"}}}
+  - {text: told}
+"#,
+        &json!({}),
+    );
+    let odd = place.folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    let output = place.start_in(&odd, &["chat", "-Q", "-q", "begin"]).wait_with_output().unwrap();
+    assert!(shown(&output).contains("told"), "{}", shown(&output));
+    let results = place.results();
+    assert!(results[0].contains("\"ran\""), "{results:?}");
+    assert!(place.file("here").exists(), "it ran in the folder above");
 }
 
 #[test]

@@ -249,7 +249,7 @@ impl Talk<'_> {
                 self.output.line("Saving what is worth remembering…");
                 let cancel = Cancel::new();
                 tokio::select! {
-                    _ = agent.flush_memories(conversation, &cancel) => {}
+                    () = agent.flush_memories(conversation, &cancel) => {}
                     _ = self.signals.next() => {}
                 }
             }
