@@ -3,12 +3,9 @@
 //! Everything in it can be had again from the database; dropping it loses nothing. Invariant: `messages` is what the
 //! session's transcript holds, in the same order.
 
-use std::collections::BTreeMap;
-
-use hermes_store::{EndReason, NewMessage, StoredMessage, ToolCallRecord};
+use hermes_store::{EndReason, StoredMessage};
 use hermes_types::{
-    Message, Occasion, OutcomeStatus, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId,
-    TurnState, Usage,
+    Message, Occasion, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId, TurnState, Usage,
 };
 
 use crate::agent::Agent;
@@ -235,51 +232,6 @@ impl Agent {
         let records = self.store.tool_calls(&turn.id).await?;
         let unknown = records.into_iter().filter(|record| record.status.is_none()).map(|record| record.name);
         Ok(CutOff { parked: state == TurnState::Parked, unknown: unknown.collect(), turn })
-    }
-
-    /// Gives every call at the end of the transcript an answer, stored like any other.
-    async fn answer_open_calls(
-        &self,
-        conversation: &mut Conversation,
-        records: &[ToolCallRecord],
-    ) -> Result<(), Error> {
-        let Some(at) = conversation.messages.iter().rposition(|message| message.role == Role::Assistant)
-        else {
-            return Ok(());
-        };
-        let known: BTreeMap<&str, Option<OutcomeStatus>> =
-            records.iter().map(|record| (record.id.as_str(), record.status)).collect();
-        let answered = |id: &str| {
-            conversation.messages.iter().skip(at).any(|message| {
-                message.role == Role::Tool
-                    && message.tool_call_id.as_ref().is_some_and(|other| other.as_str() == id)
-            })
-        };
-        let calls =
-            conversation.messages.get(at).map(|message| message.tool_calls.clone()).unwrap_or_default();
-        let missing: Vec<Message> = calls
-            .iter()
-            .filter(|call| !answered(call.id.as_str()))
-            .map(|call| {
-                let words = match known.get(call.id.as_str()) {
-                    Some(None) => format!(
-                        "[Outcome unknown: Hermes was cut off while {} ran. It may or may not have taken effect; check before you repeat it.]",
-                        call.name
-                    ),
-                    Some(Some(_)) => format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name),
-                    None => format!("[Not started: Hermes was cut off before {} ran.]", call.name),
-                };
-                Message::tool(call, words)
-            })
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let now = self.clock.now();
-        let rows = missing.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        self.store.append_all(&conversation.session, rows).await?;
-        conversation.messages.extend(missing);
-        Ok(())
     }
 }
 

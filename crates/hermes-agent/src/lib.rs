@@ -26,6 +26,7 @@ mod spill;
 mod subagent;
 mod title;
 mod turn;
+mod unanswered;
 
 pub use agent::{Agent, Asking, Calendar, Compression, CompressionMode, Folders, Learning, Limits, Logs};
 pub use chat::{Chat, Interrupt};

@@ -4,10 +4,12 @@
 //! is the parent's, its cancellation below the parent's. Everything it does is in the database, in a session that belongs
 //! to the parent's and is no continuation of it, so that a crash of the parent loses none of it.
 
-use hermes_store::EndReason;
+use std::collections::HashMap;
+
+use hermes_store::{EndReason, ToolCallRecord};
 use hermes_types::{
     Answer, BoxFuture, Cancel, Deadline, Event, Frontend, Job, JobEnd, Message, OutcomeStatus, Question,
-    Report, Role, SessionId, SessionKind, SideModel, Spawn, Trace, TurnId, Usage,
+    Report, Role, SessionId, SessionKind, SideModel, Spawn, TaskId, Trace, TurnId, Usage,
 };
 
 use crate::agent::{Agent, Learning};
@@ -55,13 +57,18 @@ impl Spawner<'_> {
         conversation.root = Some(self.root.clone());
         let frontend = Relay { label: job.label.clone(), parent: self.frontend };
         let cancel = self.cancel.child_token();
+        let _leaving = Leaving { agent: &agent, task: conversation.task().clone() };
         let ran = agent.run(&mut conversation, Said::text(job.goal), &frontend, &cancel).await;
         let session = conversation.session().clone();
         if let Err(error) = agent.end(&conversation, EndReason::SessionSwitch).await {
             tracing::warn!(%error, "a subagent's session was not closed");
         }
         let took = agent.clock.monotonic().saturating_sub(began);
-        let trace = trace(conversation.messages());
+        let records = match &ran {
+            Ok(result) => agent.store.tool_calls(&result.turn).await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        let trace = trace(conversation.messages(), &records);
         match ran {
             Ok(result) => {
                 let summary = result.response.clone().filter(|text| !text.trim().is_empty());
@@ -124,6 +131,21 @@ impl Spawner<'_> {
     }
 }
 
+/// A child's end, however it comes: what it started ends with it.
+struct Leaving<'a> {
+    agent: &'a Agent,
+    task: TaskId,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        for tool in &self.agent.tools {
+            tool.abandon(&self.task);
+        }
+        self.agent.release(&self.task);
+    }
+}
+
 /// Passes on what happens; a child's words are not its parent's, and it asks nothing but for permission.
 struct Relay<'a> {
     label: String,
@@ -147,8 +169,10 @@ impl Frontend for Relay<'_> {
     }
 }
 
-/// The calls of a child, each with its result.
-fn trace(messages: &[Message]) -> Vec<Trace> {
+/// The calls of a child, each with its result. One that was never written down was refused before it ran.
+fn trace(messages: &[Message], records: &[ToolCallRecord]) -> Vec<Trace> {
+    let known: HashMap<&str, Option<OutcomeStatus>> =
+        records.iter().map(|record| (record.id.as_str(), record.status)).collect();
     let calls = messages.iter().flat_map(|message| &message.tool_calls);
     calls
         .map(|call| {
@@ -157,9 +181,10 @@ fn trace(messages: &[Message]) -> Vec<Trace> {
                 .find(|message| message.role == Role::Tool && message.tool_call_id.as_ref() == Some(&call.id))
                 .map(|message| message.content.text().into_owned())
                 .unwrap_or_default();
-            let beginning: String = result.chars().take(80).collect::<String>().to_lowercase();
-            let status =
-                if beginning.contains("error") { OutcomeStatus::Failed } else { OutcomeStatus::Done };
+            let status = match known.get(call.id.as_str()) {
+                Some(status) => status.unwrap_or(OutcomeStatus::Unknown),
+                None => OutcomeStatus::Failed,
+            };
             Trace {
                 tool: call.name.clone(),
                 argument_bytes: call.arguments.len(),

@@ -19,6 +19,7 @@ use tokio::process::{Child, Command};
 use crate::group::{Group, Scope};
 use crate::guardian;
 use crate::keeper;
+use crate::mark::Mark;
 use crate::sandbox::Fence;
 use crate::stream::Stream;
 
@@ -122,7 +123,7 @@ impl Drop for Running {
         }
         self.group.let_go();
         if self.lifetime == Lifetime::Bound {
-            guardian::forget(self.group.pid());
+            guardian::forget(self.group);
         }
     }
 }
@@ -147,13 +148,14 @@ impl Launch {
             .stdout(stdout)
             .stderr(stderr)
             .kill_on_drop(self.lifetime == Lifetime::Bound);
-        prepare(&mut command, self.lifetime, self.scope, self.wiring, self.fence);
+        let mark = Mark::new();
+        prepare(&mut command, self.lifetime, (self.scope, mark), self.wiring, self.fence);
         let child = keeper::start(command).await?;
-        let group = child.id().and_then(|pid| Group::led_by(pid, self.scope));
+        let group = child.id().and_then(|pid| Group::led_by(pid, self.scope, mark));
         let group = group.ok_or_else(|| io::Error::other("it has no pid"))?;
         group.begin();
         if self.lifetime == Lifetime::Bound {
-            guardian::watch(group.pid());
+            guardian::watch(group);
         }
         let interest = if self.wiring == Wiring::Terminal {
             Interest::READABLE | Interest::WRITABLE
@@ -227,7 +229,7 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 fn prepare(
     command: &mut Command,
     lifetime: Lifetime,
-    scope: Scope,
+    (scope, mark): (Scope, Mark),
     wiring: Wiring,
     fence: Option<Arc<Fence>>,
 ) {
@@ -240,6 +242,7 @@ fn prepare(
         close_others();
         if scope == Scope::Kin {
             adopt_orphans()?;
+            mark.put_on();
         }
         if let Some(fence) = &fence {
             fence.enter()?;

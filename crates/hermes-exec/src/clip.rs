@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use crate::capture::decode;
+
 /// Takes an output in.
 #[derive(Debug)]
 pub(crate) struct Clip {
@@ -45,21 +47,16 @@ impl Clip {
         let mut tail: Vec<u8> = self.tail.into();
         if kept_chars(&self.head) + kept_chars(&tail) == self.chars {
             self.head.append(&mut tail);
-            let head = String::from_utf8_lossy(&self.head).into_owned();
+            let head = decode(&self.head);
             return Clipped { head, total: self.chars, ..Clipped::default() };
         }
         let broken = tail.iter().take_while(|byte| !starts_character(**byte)).count();
         tail.drain(..broken);
-        while String::from_utf8_lossy(&self.head).ends_with('\u{fffd}') {
+        while decode(&self.head).ends_with(char::REPLACEMENT_CHARACTER) {
             self.head.pop();
         }
         let omitted = self.chars - kept_chars(&self.head) - kept_chars(&tail);
-        Clipped {
-            head: String::from_utf8_lossy(&self.head).into_owned(),
-            tail: String::from_utf8_lossy(&tail).into_owned(),
-            omitted,
-            total: self.chars,
-        }
+        Clipped { head: decode(&self.head), tail: decode(&tail), omitted, total: self.chars }
     }
 }
 

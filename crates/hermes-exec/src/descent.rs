@@ -17,7 +17,7 @@ pub(crate) fn descendants(of: Pid) -> HashSet<Pid> {
     while let Some(parent) = parents.pop() {
         parents.extend(children(parent).into_iter().filter(|child| found.insert(*child)));
     }
-    found.retain(|pid| is_with_us(&pid.as_raw_nonzero().to_string()));
+    found.retain(|pid| is_with_us(*pid));
     found
 }
 
@@ -35,12 +35,24 @@ pub(crate) fn parse(text: &str) -> Option<Pid> {
     text.trim().parse().ok().and_then(Pid::from_raw)
 }
 
-/// Whether a process is in the control group we are in, or in a cell of it.
-fn is_with_us(process: &str) -> bool {
+/// The control group we are in, as the kernel names it.
+pub(crate) fn own_group() -> Option<&'static str> {
     static OURS: LazyLock<Option<String>> = LazyLock::new(|| control_group("self"));
-    let (Some(ours), Some(its)) = (&*OURS, control_group(process)) else { return true };
+    OURS.as_deref()
+}
+
+/// Whether a process is in the control group we are in, or in a cell of it.
+pub(crate) fn is_with_us(process: Pid) -> bool {
+    let its = control_group(&process.as_raw_nonzero().to_string());
+    let (Some(ours), Some(its)) = (own_group(), its) else { return true };
     let rest = its.strip_prefix(ours.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest == "/" || rest.starts_with("/hermes-"))
+}
+
+/// Whether it has ended and only waits to be reaped.
+pub(crate) fn is_zombie(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 fn control_group(process: &str) -> Option<String> {

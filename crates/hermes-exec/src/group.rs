@@ -9,7 +9,8 @@ use hermes_types::Clock;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process, test_kill_process_group};
 
 use crate::cell;
-use crate::kin::Kin;
+use crate::kin::{Family, Kin};
+use crate::mark::Mark;
 
 /// What a group gets to end by itself before it is killed.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -21,6 +22,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Group {
     leader: Pid,
     scope: Scope,
+    mark: Option<Mark>,
 }
 
 /// Who ends with a child.
@@ -33,9 +35,28 @@ pub(crate) enum Scope {
 }
 
 impl Group {
-    pub(crate) fn led_by(pid: u32, scope: Scope) -> Option<Self> {
+    /// The group of a child that was started with this mark.
+    pub(crate) fn led_by(pid: u32, scope: Scope, mark: Mark) -> Option<Self> {
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-        Some(Self { leader, scope })
+        Some(Self { leader, scope, mark: Some(mark) })
+    }
+
+    /// The group of a child an earlier run started.
+    pub(crate) fn found(pid: u32) -> Option<Self> {
+        let leader = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        Some(Self { leader, scope: Scope::Kin, mark: Mark::of(leader) })
+    }
+
+    fn family(self) -> Family {
+        Family { leader: self.leader, mark: self.mark }
+    }
+
+    pub(crate) fn leader(self) -> Pid {
+        self.leader
+    }
+
+    pub(crate) fn mark(self) -> Option<Mark> {
+        self.mark
     }
 
     pub(crate) fn pid(self) -> u32 {
@@ -59,7 +80,7 @@ impl Group {
     pub(crate) fn kill(self) {
         if self.scope == Scope::Kin {
             // Before the leader, which is what they are known by.
-            Kin::kill_all_of(self.leader);
+            Kin::kill_all_of(self.family());
         }
         let _ = kill_process_group(self.leader, Signal::KILL);
     }
@@ -77,7 +98,7 @@ impl Group {
     /// The same with another grace.
     pub(crate) async fn end_within(self, grace: Duration, clock: &dyn Clock) {
         let kin = match self.scope {
-            Scope::Kin => Kin::gather(self.leader).await,
+            Scope::Kin => Kin::gather(self.family()).await,
             Scope::Group => Kin::Nobody,
         };
         for signal in [Signal::TERM, Signal::CONT] {
@@ -100,6 +121,6 @@ impl Group {
 
     /// A group counts as alive until the last of its dead is reaped, which may take init a second; a cell does not.
     fn is_alive(self, kin: &Kin) -> bool {
-        kin.is_alive().unwrap_or_else(|| test_kill_process_group(self.leader).is_ok())
+        !kin.is_complete() && test_kill_process_group(self.leader).is_ok() || kin.is_alive()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A child that is bound to us dies with us by the kernel's doing, but what that child started does not. The guardian
 //! knows the groups that run; when our end of its pipe closes, however we ended, it kills those that are left with all that
-//! sits in their cells, and removes what files of ours are left. It is started with the first command.
+//! sits in their cells or carries their marks, and removes what files of ours are left. It is started with the first command.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -14,6 +14,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use hermes_types::random_hex;
 
 use crate::cell;
+use crate::descent::own_group;
+use crate::group::Group;
+use crate::mark::Mark;
 
 const SCRIPT: &str = include_str!("guardian.sh");
 
@@ -26,13 +29,13 @@ static MARK: LazyLock<String> = LazyLock::new(|| random_hex(12));
 static FLEETING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A group that must not outlive us runs from now on.
-pub(crate) fn watch(group: u32) {
-    tell(&format!("+ {group}"));
+pub(crate) fn watch(group: Group) {
+    tell(&format!("+ {} {}", group.pid(), group.mark().map_or(0, Mark::number)));
 }
 
 /// It has ended, or may go on by itself.
-pub(crate) fn forget(group: u32) {
-    tell(&format!("- {group}"));
+pub(crate) fn forget(group: Group) {
+    tell(&format!("- {}", group.pid()));
 }
 
 /// A path nobody else uses. If we do not remove what is made there, the guardian does after us.
@@ -63,7 +66,7 @@ fn start() -> Option<ChildStdin> {
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = Command::new("/bin/sh");
     command
-        .args(["-c", SCRIPT, "hermes-guardian", &prefix, folder])
+        .args(["-c", SCRIPT, "hermes-guardian", &prefix, folder, own_group().unwrap_or_default()])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

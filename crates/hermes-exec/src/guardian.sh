@@ -1,31 +1,54 @@
-# Reads `+ GROUP`, `- GROUP` and `* BEGINNING`; at the end of its input, which is our end, kills what is left with all
-# that sits in its cell, and removes the files whose paths begin so. Other cells are opened: who sits there was started to
-# run on. $1: what the folders of our cells begin with, $2: the folder they are in; both empty where there are none. The
-# shell that starts it ends at once, so that it is no child of ours that somebody would have to wait for.
+# Reads `+ GROUP MARK`, `- GROUP` and `* BEGINNING`; at the end of its input, which is our end, kills what is left with all
+# that sits in its cell or carries its mark, and removes the files whose paths begin so. Other cells are opened: who sits
+# there was started to run on. $1: what the folders of our cells begin with, $2: the folder they are in, both empty where
+# there are none; $3: our own control group: who was put into another is looked after by somebody else. The shell that
+# starts it ends at once, so that it is no child of ours that somebody would have to wait for.
 exec 3<&0
 {
     trap '' HUP INT TERM QUIT
     live=
-    while read -r sign group <&3; do
+    while read -r sign rest <&3; do
         if [ "$sign" = '*' ]; then
-            set -- "$@" "$group"
+            set -- "$@" "$rest"
             continue
         fi
         left=
-        for one in $live; do [ "$one" = "$group" ] || left="$left $one"; done
+        for one in $live; do [ "${one%:*}" = "${rest% *}" ] || left="$left $one"; done
         live=$left
-        [ "$sign" = + ] && live="$live $group"
+        [ "$sign" = + ] && live="$live ${rest% *}:${rest#* }"
     done
-    for one in $live; do kill -9 "-$one"; done
-    prefix=$1 folder=$2
-    shift 2
+    groups= marks=0
+    for one in $live; do
+        groups="$groups ${one%:*}" marks="$marks|${one#*:}"
+        kill -9 "-${one%:*}"
+    done
+    prefix=$1 folder=$2 own=${3%/}
+    shift 3
+    with_us() {
+        while IFS= read -r line; do
+            case $line in
+                0::"$own"|0::"$own"/|0::"$own"/hermes-*) return 0 ;;
+                0::*) return 1 ;;
+            esac
+        done < "/proc/$1/cgroup"
+    }
+    # Killed processes take a moment to be gone, and may have started somebody just before.
+    [ -n "$live" ] && for round in 1 2 3 4 5 6 7 8 9; do
+        found=
+        for file in $(grep -lsE "^Max realtime timeout +($marks) " /proc/[0-9]*/limits); do
+            pid=${file#/proc/} pid=${pid%/limits}
+            with_us "$pid" && kill -9 "$pid" && found=$pid
+        done
+        [ -n "$found" ] || break
+        sleep 0.1
+    done
     for beginning in "$@"; do rm -rf -- "$beginning"-*; done
     [ -n "$prefix" ] || exit
-    for one in $live; do
+    for one in $groups; do
         cell=$prefix-$one
         [ -d "$cell" ] || continue
         echo 1 > "$cell/cgroup.kill"
-        # Linux before 5.14 has no such word; killed processes take a moment to be gone.
+        # Linux before 5.14 has no such word.
         for round in 1 2 3 4 5 6 7 8 9; do
             while read -r pid; do kill -9 "$pid"; done < "$cell/cgroup.procs"
             rmdir "$cell" && break

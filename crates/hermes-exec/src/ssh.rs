@@ -3,7 +3,7 @@
 //! All calls share one connection, kept by a control socket of this process in a private folder. Nobody is asked
 //! anything: a login that needs a password fails. A new host's key is taken down, a changed one refused. A connection that
 //! breaks while a command runs ends that call with a word about it; the command may have had its effect, so it is not
-//! repeated. The next call connects anew.
+//! repeated. The next call connects anew, and removes what shells whose connection broke have left over there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,17 @@ use tokio::sync::Mutex;
 
 use crate::capture::Bounds;
 use crate::child::{Launch, Wiring};
+use crate::leftovers::{Leftover, Leftovers};
 use crate::remote::{
     Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
-    RemoteShell, Site, find_program, fnv, lock_unless,
+    RemoteShell, Site, find_program, fnv, lock_unless, removal,
 };
 use crate::variables::Variables;
 
 const PROBE_LIMIT: Duration = Duration::from_secs(15);
 const CONTROL_LIMIT: Duration = Duration::from_secs(5);
+/// So many leftovers are removed at once.
+const MOST_REMOVED: usize = 100;
 /// What ssh itself ends with when there is no connection.
 const NO_CONNECTION: i32 = 255;
 /// Unix sockets have short names, shortest on macOS (104); ssh adds 17 characters while it makes one.
@@ -55,6 +58,7 @@ pub struct SshHost {
     options: SshOptions,
     cli: Cli,
     socket: PathBuf,
+    left: Leftovers,
     /// Held while the connection is made.
     connected: Mutex<Connected>,
     tasks: PerTask<Ssh>,
@@ -87,11 +91,14 @@ impl SshHost {
             }
         };
         let socket = socket_path(&options, &random_hex(6));
+        let folder = socket.parent().unwrap_or(&options.temp);
+        let left = Leftovers::new(folder, format!("{:016x}", fnv(&name(&options))));
         let cli = Cli { program, variables, clock };
         Ok(Arc::new(Self {
             options,
             cli,
             socket,
+            left,
             connected: Mutex::new(Connected::No),
             tasks: PerTask::default(),
         }))
@@ -115,20 +122,27 @@ impl SshHost {
         let _ = std::fs::remove_file(&self.socket);
     }
 
-    /// Makes the connection if there is none; the first thing that is asked over it is nothing.
+    /// Makes the connection if there is none; the first thing that is asked over it is nothing, or to remove what earlier
+    /// ones have left.
     async fn connect(&self, cancel: &Cancel) -> Result<(), CliError> {
         let mut connected = lock_unless(&self.connected, cancel).await.ok_or(CliError::Interrupted)?;
         if *connected == Connected::Yes {
             return Ok(());
         }
         make_private(&self.socket).map_err(|error| CliError::Refused(error.to_string()))?;
+        let left: Vec<Leftover> = self.left.ownerless().into_iter().take(MOST_REMOVED).collect();
         let mut words = self.words();
-        words.push("true".to_owned());
+        words.push(if left.is_empty() {
+            "true".to_owned()
+        } else {
+            removal(left.iter().map(|left| left.id.as_str()))
+        });
         let said = self.cli.ask(&words, None, PROBE_LIMIT, cancel).await?;
-        // What `true` comes to is the other shell's business; 255 is ssh's own.
+        // What the line comes to is the other shell's business; 255 is ssh's own.
         if said.code == NO_CONNECTION {
             return Err(CliError::Refused(said.text));
         }
+        left.into_iter().for_each(Leftover::done);
         *connected = Connected::Yes;
         Ok(())
     }
@@ -184,8 +198,11 @@ impl Ssh {
 
 impl SshHost {
     async fn clean(&self, shell: &RemoteShell) {
-        if *self.connected.lock().await == Connected::Yes {
-            shell.clean(&self.reach(), &self.options.host).await;
+        let connected = *self.connected.lock().await;
+        if connected == Connected::Yes && shell.clean(&self.reach(), &self.options.host).await {
+            self.left.forget(shell.id());
+        } else {
+            self.left.give_up(shell.id());
         }
     }
 
@@ -208,6 +225,7 @@ impl SshHost {
                 }
                 Err(error) => return Err(RunError::Unavailable(format!("SSH connection failed: {error}"))),
             }
+            self.left.add(shell.id());
             match shell.call(&self.reach(), &self.options.host, command, cancel).await? {
                 Called::Finished(finished) => return Ok(finished),
                 // The connection was gone before the command was sent; it may be sent again.
@@ -313,10 +331,14 @@ fn words(options: &SshOptions, socket: &Path, terminal: &[&str]) -> Vec<String> 
     words
 }
 
+fn name(options: &SshOptions) -> String {
+    format!("{}@{}:{}", options.user, options.host, options.port)
+}
+
 /// A socket of this process: another Hermes that ends must not take our connection with it.
 fn socket_path(options: &SshOptions, own: &str) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    let name = format!("{}@{}:{}", options.user, options.host, options.port);
+    let name = name(options);
     let folder = format!("hermes-ssh-{user}");
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '@' | ':' | '.' | '-' | '_'));
     let long = options.temp.join(&folder).join(format!("{name}-{own}.sock"));

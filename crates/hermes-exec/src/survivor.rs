@@ -6,7 +6,8 @@ use std::fs;
 
 use hermes_types::Clock;
 
-use crate::group::{Group, Scope};
+use crate::descent::is_zombie;
+use crate::group::Group;
 
 /// Found again by its pid; its output is lost, but it can be watched and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Survivor {
 impl Survivor {
     /// The process with this pid, if it lives and, where that is known, was started at the same moment.
     pub fn find(pid: u32, started: Option<u64>) -> Option<Self> {
-        let found = Self { group: Group::led_by(pid, Scope::Kin)?, started };
+        let found = Self { group: Group::found(pid)?, started };
         found.is_alive().then_some(found)
     }
 
@@ -35,7 +36,7 @@ impl Survivor {
 
     pub fn is_alive(&self) -> bool {
         // The group may outlive its leader; what was started is the leader.
-        if !self.group.leader_exists() || is_zombie(self.pid()) {
+        if !self.group.leader_exists() || is_zombie(self.group.leader()) {
             return false;
         }
         match (self.started, Self::start_time(self.pid())) {
@@ -50,9 +51,4 @@ impl Survivor {
             self.group.end(clock).await;
         }
     }
-}
-
-fn is_zombie(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }

@@ -14,6 +14,7 @@ mod all {
     mod files;
     mod guardian;
     mod http;
+    mod marks;
     mod modal;
     mod modal_direct;
     mod modal_package;

@@ -55,6 +55,7 @@ pub use insights::{Insights, SessionUse};
 pub use job_run::{JobClaim, JobEnd, JobRun, JobRunState, Retry, Telling};
 pub use lease::Lease;
 pub use ledger::{Charge, Span, Spent};
+pub use lineage::HandedOn;
 pub use listing::{SessionFilter, SessionSummary, Stats};
 pub use maintenance::{IndexHealth, Integrity};
 pub use message::{NewMessage, StoredMessage};

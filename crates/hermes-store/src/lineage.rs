@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use hermes_types::SessionId;
-use rusqlite::OptionalExtension;
+use hermes_types::{SessionId, Timestamp, TurnState};
+use rusqlite::{OptionalExtension, params};
 use serde_json::Value;
 
 use crate::Store;
@@ -15,7 +15,38 @@ use crate::writer::Scope;
 /// A chain longer than this is a loop somebody made by hand.
 const LONGEST: usize = 1000;
 
+/// A part of a session's work that it gave to a subagent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedOn {
+    /// Where the subagent's conversation stands.
+    pub session: SessionId,
+    /// How its turn ended; running if nobody has said so.
+    pub state: Option<TurnState>,
+}
+
 impl Store {
+    /// What a session has handed on since then, in the order it did.
+    pub fn handed_on(&self, by: &SessionId, since: Timestamp) -> Pending<Vec<HandedOn>> {
+        let by = by.clone();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT id, model_config FROM sessions WHERE parent_session_id = ?1 AND started_at >= ?2
+                 ORDER BY started_at, rowid",
+            )?;
+            let mut rows = statement.query(params![by.as_str(), since.seconds()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                if !column::text(row, 1)?.is_some_and(|config| names(&config, "_delegate_from")) {
+                    continue;
+                }
+                let first = SessionId::new(column::string(row, 0)?);
+                let session = newest_continuation(scope, &first)?;
+                found.push(HandedOn { state: last_state(scope, &session)?, session });
+            }
+            Ok(found)
+        })
+    }
+
     /// The first session of the conversation this one belongs to.
     pub fn lineage_root(&self, id: &SessionId) -> Pending<SessionId> {
         let id = id.clone();
@@ -123,9 +154,19 @@ fn children(scope: &Scope<'_>, id: &SessionId) -> Attempt<Vec<Child>> {
     Ok(found)
 }
 
+fn last_state(scope: &Scope<'_>, session: &SessionId) -> Attempt<Option<TurnState>> {
+    let mut statement = scope.connection.prepare_cached(
+        "SELECT state FROM hx_turns WHERE session_id = ?1 ORDER BY started_at DESC, rowid DESC LIMIT 1",
+    )?;
+    let state: Option<String> = statement.query_row([session.as_str()], |row| row.get(0)).optional()?;
+    Ok(state.and_then(|state| TurnState::parse(&state)))
+}
+
 fn is_side_branch(model_config: &str) -> bool {
+    ["_delegate_from", "_branched_from"].iter().any(|key| names(model_config, key))
+}
+
+fn names(model_config: &str, key: &str) -> bool {
     let config: Value = serde_json::from_str(model_config).unwrap_or_default();
-    ["_delegate_from", "_branched_from"]
-        .iter()
-        .any(|key| config.get(key).is_some_and(|value| !value.is_null()))
+    config.get(key).is_some_and(|value| !value.is_null())
 }

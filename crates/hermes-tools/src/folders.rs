@@ -1,7 +1,7 @@
 //! Where each task works. The terminal moves it with `cd`; relative paths of the file tools start from it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::TaskId;
@@ -16,9 +16,11 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Every task starts in `start`.
+    /// Every task starts in `start`, or in the nearest folder above it that has a name a model and a shell can be told.
     pub fn new(start: PathBuf) -> Self {
-        Self { start: Arc::new(start), placed: Arc::default(), moved: Arc::default() }
+        let named = start.ancestors().find(|folder| folder.to_str().is_some()).map(Path::to_owned);
+        let start = Arc::new(named.unwrap_or(start));
+        Self { start, placed: Arc::default(), moved: Arc::default() }
     }
 
     /// Where the task is now.
@@ -47,5 +49,21 @@ impl Folders {
     pub fn forget(&self, task: &TaskId) {
         self.placed.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_nobody_can_name_is_left_for_the_one_above() {
+        let odd = Path::new("/work").join(OsStr::from_bytes(b"\xff")).join("inner");
+        assert_eq!(Folders::new(odd).of(&"t".into()), Path::new("/work"));
+        let plain = PathBuf::from("/work/ü");
+        assert_eq!(Folders::new(plain.clone()).of(&"t".into()), plain);
     }
 }

@@ -68,12 +68,15 @@ pub enum Question {
     Secret { name: String, prompt: String },
 }
 
-/// The person's answer. `Unavailable` is what a surface without a person gives, and a time-out gives.
+/// The person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Approval(Approval),
     Text(String),
     Secret(crate::Secret),
+    /// The question was put, and nobody answered in time.
+    Silence,
+    /// There is nobody to put it to, or no longer.
     Unavailable,
 }
 

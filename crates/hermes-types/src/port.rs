@@ -46,6 +46,11 @@ pub trait Tool: Send + Sync {
         let _ = (task, occasion);
     }
 
+    /// A subagent is over, and nobody is left to look after what it started: that ends too. Must not block.
+    fn abandon(&self, task: &TaskId) {
+        let _ = task;
+    }
+
     /// A call under a name this tool had in older releases, as it is made today. Such names are not offered.
     fn modern(
         &self,

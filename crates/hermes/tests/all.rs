@@ -7,6 +7,7 @@ mod all {
     pub(crate) mod support;
 
     mod api_kill;
+    mod attended;
     mod backends;
     mod chaos;
     mod chat;

@@ -68,6 +68,46 @@ async fn a_cut_off_turn_is_found_brought_to_order_and_resumed() {
 }
 
 #[tokio::test]
+async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
+    let bench = Bench::new([]);
+    cut_off(&bench).await;
+    let store = &bench.agent.store;
+    let holder = HolderId::new(format!("{}-gone", i32::MAX));
+    for (at, id, answer) in
+        [(2.5, "earlier", Some("of an earlier call")), (3.5, "a", Some("alpha is done")), (3.6, "b", None)]
+    {
+        let started = Timestamp(at);
+        let mut session = hermes_store::NewSession::new(id.into(), "tool", started);
+        session.parent = Some("s".into());
+        session.model_config = Some(r#"{"_delegate_from": "s"}"#.to_owned());
+        let turn = Turn {
+            id: TurnId::generate(),
+            session: id.into(),
+            inbox: None,
+            state: TurnState::Running,
+            started_at: started,
+            deadline_at: None,
+            cap: SpendingCap::default(),
+            cut_offs: 0,
+            prefix_hash: None,
+        };
+        let messages = vec![NewMessage::new(Message::user(format!("part {id}")), started)];
+        let opening = Opening { session, messages, turn: turn.clone(), answers: Vec::new() };
+        store.begin_turn(opening, &holder, std::time::Duration::from_mins(5)).await.unwrap();
+        if let Some(answer) = answer {
+            store.append(&id.into(), NewMessage::new(Message::assistant(answer), started)).await.unwrap();
+            store.close_turn(&turn.id, TurnState::Done, None, started).await.unwrap();
+        }
+    }
+    let taken = bench.agent.take_up(&"s".into()).await.unwrap();
+    let told = texts(taken.conversation.messages());
+    let told = told.iter().find(|text| text.contains("Outcome unknown")).unwrap();
+    assert!(told.contains("\"part a\" had finished (session a). It said:\nalpha is done"), "{told}");
+    assert!(told.contains("\"part b\" was cut off before it finished (session b)"), "{told}");
+    assert!(!told.contains("earlier call"), "{told}");
+}
+
+#[tokio::test]
 async fn the_second_cut_off_in_a_row_parks_the_turn() {
     let bench = Bench::new([]);
     let turn = cut_off(&bench).await;

@@ -1,7 +1,9 @@
 //! Subagents: what they know, what they may use, what they cost, and how they end.
 
 use hermes_store::Span;
-use hermes_types::{BoxFuture, Call, Job, JobEnd, Outcome, Raw, Report, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    BoxFuture, Call, Job, JobEnd, Outcome, OutcomeStatus, Raw, Report, TaskId, Tool, ToolContext, ToolSpec,
+};
 use std::sync::{Arc, Mutex};
 
 use super::support::{Bench, Scripted, Watcher, calling, said, texts};
@@ -80,6 +82,70 @@ async fn a_child_sees_only_its_task_and_its_last_word_comes_back() {
     assert_eq!(bench.agent.store.resolve("s").await.unwrap().unwrap().as_str(), "s", "it is no continuation");
     let stored = bench.stored_in(&report.session).await;
     assert_eq!(stored.len(), 4, "its conversation is in the database: {stored:?}");
+}
+
+#[tokio::test]
+async fn the_trace_says_how_each_call_ended_whatever_its_result_reads_like() {
+    let answers = vec![
+        calling(&[("hand_on", "{}")]),
+        calling(&[("fine", "{}")]),
+        calling(&[("broken", "{}")]),
+        calling(&[("no_such_thing", "{}")]),
+        said("tried"),
+        said("done"),
+    ];
+    let (bench, report) = bench(Job { max_iterations: 9, ..job() }, answers);
+    let bench = bench
+        .tool(Scripted::new("fine", |_| Outcome::done(r#"{"output": "hi", "exit_code": 0, "error": null}"#)))
+        .tool(Scripted::new("broken", |_| Outcome::failed("it did not go well")));
+    bench.run(&Watcher::default()).await;
+    let trace = report.lock().unwrap().take().unwrap().trace;
+    let ends: Vec<(&str, OutcomeStatus)> =
+        trace.iter().map(|call| (call.tool.as_str(), call.status)).collect();
+    let (done, failed) = (OutcomeStatus::Done, OutcomeStatus::Failed);
+    assert_eq!(ends, [("fine", done), ("broken", failed), ("no_such_thing", failed)]);
+}
+
+/// Keeps whom it was told to abandon.
+struct Keeper(ToolSpec, Arc<Mutex<Vec<TaskId>>>);
+
+impl Tool for Keeper {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(std::future::ready(Outcome::done(call.task.as_str())))
+    }
+
+    fn abandon(&self, task: &TaskId) {
+        self.1.lock().unwrap().push(task.clone());
+    }
+}
+
+#[tokio::test]
+async fn what_a_child_started_ends_with_it_and_what_its_parent_started_does_not() {
+    let answers = vec![
+        calling(&[("keep", "{}")]),
+        calling(&[("hand_on", "{}")]),
+        calling(&[("keep", "{}")]),
+        said("counted"),
+        said("done"),
+    ];
+    let (mut bench, report) = bench(job(), answers);
+    let abandoned = Arc::new(Mutex::new(Vec::new()));
+    let spec = ToolSpec {
+        name: "keep".into(),
+        description: "starts something".into(),
+        parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
+    };
+    bench.agent.tools.push(Arc::new(Keeper(spec, abandoned.clone())));
+    bench.run(&Watcher::default()).await;
+    let child = report.lock().unwrap().take().unwrap().session;
+    let stored = bench.stored_in(&child).await;
+    let task = stored.iter().find(|(role, _)| role == "tool").map(|(_, text)| text.clone()).unwrap();
+    let abandoned = abandoned.lock().unwrap();
+    assert_eq!(abandoned.iter().map(TaskId::as_str).collect::<Vec<_>>(), [task]);
 }
 
 #[tokio::test]

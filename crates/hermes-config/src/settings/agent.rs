@@ -119,6 +119,8 @@ impl DelegationSettings {
 pub struct CheckpointSettings {
     pub enabled: bool,
     pub max_snapshots: usize,
+    /// Larger files are left out, in bytes.
+    pub max_file_bytes: u64,
 }
 
 impl CheckpointSettings {
@@ -126,6 +128,7 @@ impl CheckpointSettings {
         Self {
             enabled: config.flag("checkpoints.enabled"),
             max_snapshots: config.count("checkpoints.max_snapshots"),
+            max_file_bytes: (config.count("checkpoints.max_file_size_mb") as u64).saturating_mul(1024 * 1024),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) use names::{fnv, safe_name};
 pub(crate) use per_task::PerTask;
 pub use process::{RemoteProcess, RemoteState};
 pub(crate) use script::{end_group, payload};
-pub(crate) use shell::{Called, RemoteShell};
+pub(crate) use shell::{Called, RemoteShell, removal};
 pub(crate) use site::Site;
 pub use site::{Room, Seat};
 

@@ -25,7 +25,9 @@ pub(crate) struct RemoteShell {
     bounds: Bounds,
     exports: Forwarded,
     directory: Mutex<String>,
-    /// Where the dump is over there, without its endings; the same place however often it is taken.
+    /// What the dump over there is called; the same however often it is taken.
+    id: String,
+    /// Where it is, without its endings.
     dump: String,
     login: tokio::sync::Mutex<Option<Asked>>,
 }
@@ -67,11 +69,13 @@ pub(crate) enum Called {
 
 impl RemoteShell {
     pub(crate) fn new(start: &str, exports: &Forwarded, bounds: Bounds) -> Self {
+        let id = random_hex(12);
         Self {
             bounds,
             exports: exports.clone(),
             directory: Mutex::new(start.to_owned()),
-            dump: format!("/tmp/hermes-snap-{}", random_hex(12)),
+            dump: dump_called(&id),
+            id,
             login: tokio::sync::Mutex::new(None),
         }
     }
@@ -80,16 +84,21 @@ impl RemoteShell {
         self.bounds
     }
 
+    /// What its dump is called.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Where the next command starts, as the other side names it.
     pub(crate) fn directory(&self) -> String {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Removes what the dump left over there.
-    pub(crate) async fn clean(&self, line: &dyn Line, place: &str) {
+    /// Removes what the dump left over there; whether nothing of it is left.
+    pub(crate) async fn clean(&self, line: &dyn Line, place: &str) -> bool {
         let left = Asked { place: place.to_owned(), login: Login::Dump };
         if self.login.lock().await.take() != Some(left) {
-            return;
+            return true;
         }
         let speech = Speech {
             script: &script::remove_dump(&self.dump),
@@ -99,8 +108,12 @@ impl RemoteShell {
         };
         let cancel = Cancel::new();
         let watch = Watch { limit: CLEAN_LIMIT, clock: line.clock(), cancel: &cancel, bounds: self.bounds };
-        if let Err(error) = line.speak(speech, watch).await {
-            tracing::debug!(%error, "the shell's dump could not be removed");
+        match line.speak(speech, watch).await {
+            Ok(heard) => heard.ending == Ending::Exited(0),
+            Err(error) => {
+                tracing::debug!(%error, "the shell's dump could not be removed");
+                false
+            }
         }
     }
 
@@ -179,6 +192,16 @@ impl RemoteShell {
         *known = (login != Login::Silent).then(|| Asked { place: place.to_owned(), login });
         Ok(Some(login))
     }
+}
+
+fn dump_called(id: &str) -> String {
+    format!("/tmp/hermes-snap-{id}")
+}
+
+/// A line that removes the dumps so called, whatever shell reads it.
+pub(crate) fn removal<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
+    let lines: Vec<String> = ids.into_iter().map(|id| script::remove_dump(&dump_called(id))).collect();
+    lines.join("; ")
 }
 
 fn stopped(output: String, ending: Ending, limit: Duration) -> Finished {

@@ -150,6 +150,35 @@ async fn a_connection_that_breaks_is_named_and_made_anew() {
 }
 
 #[tokio::test]
+async fn what_a_broken_connection_has_left_is_removed_by_the_next() {
+    let Some(server) = Server::started() else { return };
+    let mark = server.folder().display().to_string();
+    let dumps = || {
+        let all = std::fs::read_dir("/tmp").unwrap().flatten();
+        let ours = all.filter(|entry| entry.file_name().to_string_lossy().starts_with("hermes-snap-"));
+        ours.filter(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default().contains(&mark)).count()
+    };
+    let host = server.host();
+    let ssh = host.open("cut");
+    let there = There(&*ssh);
+    there.check(&format!("export WHERE={mark}"), "").await;
+    assert_eq!(dumps(), 1);
+    let connection = there.run(SshServer::WHICH_CONNECTION).await.output.trim().to_owned();
+    let flag = server.folder().join("begun");
+    let command = format!("touch {}; sleep 5", flag.display());
+    tokio::join!(there.run(&command), async {
+        until(|| flag.exists()).await;
+        break_off(&connection);
+    });
+    host.close().await;
+    assert_eq!(dumps(), 1, "nobody could remove it");
+    let host = server.host();
+    There(&*host.open("next")).check("true", "").await;
+    assert_eq!(dumps(), 0);
+    host.close().await;
+}
+
+#[tokio::test]
 async fn a_login_that_cannot_be_is_said_and_nobody_is_asked() {
     let Some(server) = Server::started() else { return };
     let no_key = connect(SshOptions { key: Some(PathBuf::from("/no/such/key")), ..server.options.clone() });

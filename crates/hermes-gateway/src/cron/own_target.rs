@@ -73,6 +73,10 @@ impl Tool for Spared {
         self.inner.notice(task, occasion);
     }
 
+    fn abandon(&self, task: &TaskId) {
+        self.inner.abandon(task);
+    }
+
     fn carry_over(&self, task: &TaskId) -> Option<String> {
         self.inner.carry_over(task)
     }

@@ -55,7 +55,7 @@ impl Gateway {
                 };
                 let key_of_notice = format!("expired:{}:{id}", self.holder);
                 self.say(key, crate::intake::answer_to(envelope, text.to_owned(), key_of_notice)).await;
-                Answer::Unavailable
+                Answer::Silence
             }
         }
     }

@@ -173,7 +173,7 @@ impl Frontend for Work {
             let answer = tokio::select! {
                 answer = answer => answer.unwrap_or(Answer::Unavailable),
                 () = cancel.cancelled() => Answer::Unavailable,
-                () = self.app.gateway.clock.sleep(PATIENCE) => Answer::Unavailable,
+                () = self.app.gateway.clock.sleep(PATIENCE) => Answer::Silence,
             };
             self.app.runs.note(&self.id, |run| {
                 run.status = "running";

@@ -6,6 +6,7 @@
 
 mod compare;
 mod destructive;
+mod effort;
 mod encoding;
 mod object;
 mod pack;
@@ -15,17 +16,20 @@ mod repository;
 mod restore;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_text::head;
-use hermes_types::{Clock, Timestamp, TurnId};
+use hermes_types::{Cancel, Clock, Timestamp, TurnId};
 
 use crate::file::real_path;
 use compare::{Side, count, describe, differences};
+use effort::Effort;
+pub(crate) use effort::HURRIED;
 use encoding::Commit;
 use object::Id;
 use prune::prune;
@@ -38,6 +42,10 @@ pub use destructive::is_destructive;
 const MOST_DIFF_LINES: usize = 80;
 const MOST_REASON_CHARS: usize = 60;
 const MOST_REMEMBERED: usize = 1000;
+/// Larger files are left out unless the configuration says otherwise.
+const LARGEST: u64 = 10 * 1024 * 1024;
+/// How often it is looked whether somebody else is done.
+const LOOK: Duration = Duration::from_millis(5);
 /// A hash is looked for this far back, also beyond what is listed.
 const MOST_HISTORY: usize = 10_000;
 
@@ -48,6 +56,9 @@ pub struct Checkpoints {
     user_home: PathBuf,
     clock: Arc<dyn Clock>,
     max_snapshots: usize,
+    largest: u64,
+    /// Projects of which it was said that they go without.
+    told: Mutex<HashSet<PathBuf>>,
     /// Which turn last had a snapshot of a project. Held while one is taken: a second writer of the same turn must not
     /// go ahead of it.
     taken: Mutex<HashMap<PathBuf, TurnId>>,
@@ -114,68 +125,140 @@ impl Checkpoints {
     pub fn new(home: &Home, user_home: PathBuf, clock: Arc<dyn Clock>, max_snapshots: usize) -> Self {
         let base = home.join("checkpoints");
         let user_home = user_home.canonicalize().unwrap_or(user_home);
-        Self { base, user_home, clock, max_snapshots: max_snapshots.max(1), taken: Mutex::default() }
+        Self {
+            base,
+            user_home,
+            clock,
+            max_snapshots: max_snapshots.max(1),
+            largest: LARGEST,
+            told: Mutex::default(),
+            taken: Mutex::default(),
+        }
+    }
+
+    /// Files with more bytes are left out: `checkpoints.max_file_size_mb`.
+    #[must_use]
+    pub fn without_larger_than(self, largest: u64) -> Self {
+        Self { largest, ..self }
     }
 
     /// A file is about to change: its project is kept, once per turn.
     pub fn before(&self, turn: &TurnId, path: &Path, reason: &str) {
         let root = project::root_of(&real_path(path), &self.user_home);
-        self.once(turn, &root, reason);
-    }
-
-    /// A command is about to run in `folder`; if it looks destructive the folder is kept, once per turn.
-    pub fn before_command(&self, turn: &TurnId, folder: &Path, command: &str) {
-        if is_destructive(command) {
-            self.once(turn, folder, &format!("before terminal: {}", head(command.trim(), MOST_REASON_CHARS)));
+        if let Err(error) = self.once(turn, &root, reason, &Cancel::new()) {
+            tracing::debug!(project = %root.display(), %error, "no checkpoint was taken");
         }
+        self.tidy(&root);
     }
 
-    fn once(&self, turn: &TurnId, folder: &Path, reason: &str) {
-        let Ok(root) = folder.canonicalize() else { return };
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.get(&root) == Some(turn) || self.is_too_wide(&root) {
-            return;
+    /// A command is about to run in `folder`; if it looks destructive the folder is kept, once per turn. Given up within
+    /// about a second, or when `stop` is cancelled. Says why there is none, once for each folder.
+    pub fn before_command(
+        &self,
+        turn: &TurnId,
+        folder: &Path,
+        command: &str,
+        stop: &Cancel,
+    ) -> Option<String> {
+        if !is_destructive(command) {
+            return None;
+        }
+        let reason = format!("before terminal: {}", head(command.trim(), MOST_REASON_CHARS));
+        let error = self.once(turn, folder, &reason, stop).err()?;
+        tracing::debug!(folder = %folder.display(), %error, "no checkpoint was taken");
+        self.say_once(folder, &error.to_string())
+    }
+
+    /// Why a folder goes without a checkpoint, unless it has been said.
+    pub(crate) fn say_once(&self, folder: &Path, why: &str) -> Option<String> {
+        let new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
+        new.then(|| {
+            format!("No checkpoint of {} is taken ({why}): /rollback cannot undo this.", folder.display())
+        })
+    }
+
+    fn once(&self, turn: &TurnId, folder: &Path, reason: &str, stop: &Cancel) -> io::Result<()> {
+        let Ok(root) = folder.canonicalize() else { return Ok(()) };
+        if project::is_too_wide(&root, &self.user_home) {
+            return Ok(());
+        }
+        let effort = Effort::hurried(&*self.clock, self.largest, stop);
+        let mut taken = self.turns(&effort)?;
+        if taken.get(&root) == Some(turn) {
+            return Ok(());
         }
         if taken.len() >= MOST_REMEMBERED {
             taken.clear();
         }
         taken.insert(root.clone(), turn.clone());
-        if let Err(error) = self.snapshot(&root, reason, &Contents::new()).and_then(|_| self.prune(&root)) {
-            tracing::debug!(project = %root.display(), %error, "no checkpoint was taken, or old ones were not removed");
+        self.snapshot(&root, reason, &Contents::new(), effort).map(|_| ())
+    }
+
+    /// Waits for whoever takes a snapshot now, as long as it is worth it.
+    fn turns(&self, effort: &Effort<'_>) -> io::Result<MutexGuard<'_, HashMap<PathBuf, TurnId>>> {
+        loop {
+            match self.taken.try_lock() {
+                Ok(taken) => return Ok(taken),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {
+                    effort.check()?;
+                    std::thread::sleep(LOOK);
+                }
+            }
         }
     }
 
-    /// Not while going back: what is gone back to may be the oldest.
-    fn prune(&self, root: &Path) -> io::Result<()> {
-        let repository = Repository::of(&self.base, root);
-        let _alone = repository.lock()?;
-        prune(&repository, self.max_snapshots, self.clock.now())
-    }
-
-    /// The whole disk, or all a user has, is no project.
-    fn is_too_wide(&self, root: &Path) -> bool {
-        root.parent().is_none() || root == self.user_home
+    /// Lets go of the oldest snapshots of a folder. Not while going back: what is gone back to may be the oldest.
+    pub fn tidy(&self, folder: &Path) {
+        let Ok(root) = folder.canonicalize() else { return };
+        let repository = Repository::of(&self.base, &root);
+        if !repository.exists() {
+            return;
+        }
+        let pruned =
+            repository.lock().and_then(|_alone| prune(&repository, self.max_snapshots, self.clock.now()));
+        if let Err(error) = pruned {
+            tracing::debug!(project = %root.display(), %error, "old checkpoints were not removed");
+        }
     }
 
     /// Keeps the project as it is now, and `also` what its excludes leave out; no new snapshot if the newest is the
     /// same.
-    fn snapshot(&self, root: &Path, reason: &str, also: &Contents) -> io::Result<(Option<Id>, Contents)> {
+    fn snapshot(
+        &self,
+        root: &Path,
+        reason: &str,
+        also: &Contents,
+        effort: Effort<'_>,
+    ) -> io::Result<(Option<Id>, Contents)> {
         let repository = Repository::of(&self.base, root);
         repository.prepare(root)?;
         let _alone = repository.lock()?;
-        let mut contents = self.look(&repository, root, Keep::Yes)?;
+        let mut contents = self.look(&repository, root, effort, Keep::Yes)?;
         include(&repository, root, also.keys(), &mut contents);
         if contents.is_empty() && repository.head().is_none() {
             return Ok((None, contents));
         }
         let tree = write_tree(&repository, &contents)?;
+        // Whoever has stopped waiting may have changed something that was not read yet.
+        effort.check()?;
         let added = repository.add(tree, reason, self.clock.now())?;
         Ok((added, contents))
     }
 
-    fn look(&self, repository: &Repository, root: &Path, keep: Keep) -> io::Result<Contents> {
+    fn look(
+        &self,
+        repository: &Repository,
+        root: &Path,
+        effort: Effort<'_>,
+        keep: Keep,
+    ) -> io::Result<Contents> {
         let store = self.base.canonicalize().unwrap_or_else(|_| self.base.clone());
-        look(repository, root, &store, self.clock.as_ref(), keep)
+        look(repository, root, &store, effort, keep)
+    }
+
+    fn patient(&self) -> Effort<'_> {
+        Effort::patient(&*self.clock, self.largest)
     }
 
     /// The snapshots of a folder's project, newest first.
@@ -201,7 +284,8 @@ impl Checkpoints {
         let (root, repository) = self.open(folder)?;
         let (_, commit) = find(&repository, which)?;
         let old = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
-        let new = self.look(&repository, &root, Keep::No).map_err(CheckpointError::Unreadable)?;
+        let new =
+            self.look(&repository, &root, self.patient(), Keep::No).map_err(CheckpointError::Unreadable)?;
         let (stat, diff) = describe(&repository, &differences(&old, &new), &Side::Folder(&root));
         let lines: Vec<&str> = diff.lines().collect();
         let shown = lines.iter().take(MOST_DIFF_LINES).copied().collect::<Vec<_>>().join("\n");
@@ -246,7 +330,8 @@ impl Checkpoints {
         let _alone = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let hash = id.to_string();
         let reason = format!("pre-rollback snapshot (restoring to {})", head(&hash, 8));
-        let (saved, now) = self.snapshot(&root, &reason, &wanted).map_err(CheckpointError::NotSaved)?;
+        let (saved, now) =
+            self.snapshot(&root, &reason, &wanted, self.patient()).map_err(CheckpointError::NotSaved)?;
         let mut restored = Restored {
             hash,
             reason: commit.message,

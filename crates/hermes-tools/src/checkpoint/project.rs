@@ -1,4 +1,4 @@
-//! Which folder a file's project is.
+//! Which folder a file's project is, and which folders are none.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,52 @@ const MARKS: [&str; 9] = [
     "Gemfile",
 ];
 
+/// Shared by everybody, or the system's: not a project themselves, though projects may lie inside.
+const SHARED: &[&str] = &[
+    "/",
+    "/Users",
+    "/bin",
+    "/boot",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib64",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/private/tmp",
+    "/root",
+    "/sbin",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/usr/local/share",
+    "/usr/sbin",
+    "/usr/share",
+    "/usr/src",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/tmp",
+];
+/// The kernel's, with all that is inside.
+const NOT_ON_DISK: &[&str] = &["/dev", "/proc", "/run", "/sys"];
+
+/// Whether a folder is the system's, or holds all a user has.
+pub(super) fn is_too_wide(root: &Path, user_home: &Path) -> bool {
+    user_home.starts_with(root)
+        || SHARED.iter().any(|shared| root == Path::new(shared))
+        || NOT_ON_DISK.iter().any(|unreal| root.starts_with(unreal))
+}
+
 /// The nearest folder above the file that looks like a project's top, below the user's home; else the file's own
 /// folder, or the nearest one that exists.
 pub(super) fn root_of(path: &Path, user_home: &Path) -> PathBuf {
@@ -24,4 +70,24 @@ pub(super) fn root_of(path: &Path, user_home: &Path) -> PathBuf {
         .or_else(|| above().find(|folder| folder.is_dir()))
         .unwrap_or(start)
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_neither_the_system_nor_all_a_user_has() {
+        let wide = |root: &str| is_too_wide(Path::new(root), Path::new("/home/me"));
+        for root in
+            ["/", "/home", "/home/me", "/tmp", "/usr", "/usr/lib", "/etc", "/proc", "/proc/1/fd", "/dev/shm"]
+        {
+            assert!(wide(root), "{root}");
+        }
+        for root in
+            ["/home/me/work", "/tmp/x", "/usr/src/app", "/etc/nginx", "/srv/site", "/work", "/home/you"]
+        {
+            assert!(!wide(root), "{root}");
+        }
+    }
 }

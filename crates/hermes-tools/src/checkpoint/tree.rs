@@ -10,18 +10,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hermes_types::Clock;
 use ignore::WalkBuilder;
 
+use super::effort::Effort;
 use super::encoding::{Mode, TreeEntry, decode_tree, encode_tree};
 use super::object::{Id, Kind, hash_bytes, hash_file};
 use super::repository::Repository;
 
 const MOST_ENTRIES: usize = 50_000;
-/// A project that takes longer goes without a snapshot rather than hold up the work.
-const MOST_TIME: Duration = Duration::from_mins(1);
 /// A file that changed this shortly ago may change again without its times telling.
 const SETTLED: i64 = 2_000_000_000;
 
@@ -40,11 +38,10 @@ pub(super) fn look(
     repository: &Repository,
     root: &Path,
     store: &Path,
-    clock: &dyn Clock,
+    effort: Effort<'_>,
     keep: Keep,
 ) -> io::Result<Contents> {
-    let started = clock.monotonic();
-    let mut cache = Cache::load(&repository.folder, clock);
+    let mut cache = Cache::load(&repository.folder, effort.clock);
     let store = store.to_owned();
     let mut walk = WalkBuilder::new(root);
     walk.standard_filters(false).git_ignore(true).require_git(false).parents(false);
@@ -58,11 +55,17 @@ pub(super) fn look(
     for entry in walk.build().flatten() {
         seen += 1;
         if seen > MOST_ENTRIES {
-            return Err(io::Error::other(format!("more than {MOST_ENTRIES} entries")));
+            return Err(io::Error::other(format!("it has more than {MOST_ENTRIES} files and folders")));
         }
-        if clock.monotonic().saturating_sub(started) > MOST_TIME {
-            cache.save(&repository.folder);
-            return Err(io::Error::other("it takes too long"));
+        if let Err(enough) = effort.check() {
+            if keep == Keep::Yes {
+                cache.take_over();
+                cache.save(&repository.folder);
+            }
+            return Err(enough);
+        }
+        if entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > effort.largest) {
+            continue;
         }
         let Ok(relative) = entry.path().strip_prefix(root) else { continue };
         // A file that goes away or changes while it is read is left out, as if it had not been there.
@@ -265,6 +268,13 @@ impl Cache {
         let signature = Signature::of(meta);
         if signature.modified.max(signature.changed) < self.now.saturating_sub(SETTLED) {
             self.fresh.insert(path.as_os_str().as_bytes().to_vec(), (signature, id));
+        }
+    }
+
+    /// Counts on what was known and not looked at this time, too.
+    fn take_over(&mut self) {
+        for (path, known) in std::mem::take(&mut self.known) {
+            self.fresh.entry(path).or_insert(known);
         }
     }
 

@@ -32,11 +32,16 @@ impl Search<'_> {
     pub(super) async fn find(self, scripts: &Scripts, folder: &Path) -> Result<PathBuf, String> {
         if self.mode == CodeMode::Project
             && let Some(candidate) = self.of_environment()
-            && self.is_new_enough(&candidate, scripts, folder).await
+            && self.version_of(&candidate, scripts, folder).await.is_some_and(|found| found >= OLDEST)
         {
             return Ok(candidate);
         }
-        self.own()
+        let own = self.own()?;
+        match self.version_of(&own, scripts, folder).await {
+            Some(found) if found < OLDEST => Err(self.too_old(&own, found)),
+            // One that does not say is tried: what is wrong with it will show.
+            _ => Ok(own),
+        }
     }
 
     /// The first that exists of the active virtual environments.
@@ -48,7 +53,7 @@ impl Search<'_> {
             .find(|path| path.exists())
     }
 
-    async fn is_new_enough(self, program: &Path, scripts: &Scripts, folder: &Path) -> bool {
+    async fn version_of(self, program: &Path, scripts: &Scripts, folder: &Path) -> Option<(u32, u32)> {
         let script = Script {
             program,
             arguments: vec!["-c".into(), ASK_VERSION.into()],
@@ -59,8 +64,19 @@ impl Search<'_> {
             output: (100, 0),
             complaints: 0,
         };
-        let Ok(ran) = scripts.run(script, &Cancel::new()).await else { return false };
-        ran.end == ProgramEnd::Exited(0) && version(&ran.output.head).is_some_and(|found| found >= OLDEST)
+        let ran = scripts.run(script, &Cancel::new()).await.ok()?;
+        (ran.end == ProgramEnd::Exited(0)).then(|| version(&ran.output.head)).flatten()
+    }
+
+    fn too_old(self, program: &Path, (major, minor): (u32, u32)) -> String {
+        let (oldest_major, oldest_minor) = OLDEST;
+        let what = match self.configured {
+            Some(name) => format!("`code_execution.python` is {name}, which is Python {major}.{minor}"),
+            None => format!("{} is Python {major}.{minor}", program.display()),
+        };
+        format!(
+            "{what}, and scripts need {oldest_major}.{oldest_minor} or newer. Set `code_execution.python` to a newer one."
+        )
     }
 
     fn own(self) -> Result<PathBuf, String> {

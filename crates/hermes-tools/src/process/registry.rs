@@ -338,13 +338,27 @@ impl Processes {
 
     /// Ends everything that was started here; for a program that ends with its user.
     pub async fn end_all(&self) {
-        let running: Vec<Entry> = self
-            .entries()
-            .iter()
-            .filter(|entry| entry.exit_code().is_none() && !entry.is_detached())
-            .cloned()
-            .collect();
-        futures_util::future::join_all(running.iter().map(|entry| entry.kill(&*self.0.clock))).await;
+        let all = self.entries().clone();
+        self.end(all).await;
+    }
+
+    /// Ends what a task has started, beside everything else.
+    pub(crate) fn end_those_of(&self, task: &TaskId) {
+        let (this, left) = (self.clone(), self.of(task));
+        // A program that is about to end has ended all of them already.
+        if left.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        spawn_named(
+            format!("end of all that {task} left"),
+            &self.0.owner,
+            async move { this.end(left).await },
+        );
+    }
+
+    async fn end(&self, mut entries: Vec<Entry>) {
+        entries.retain(|entry| entry.exit_code().is_none() && !entry.is_detached());
+        futures_util::future::join_all(entries.iter().map(|entry| entry.kill(&*self.0.clock))).await;
         self.changed();
     }
 

@@ -43,6 +43,10 @@ impl Tool for Coerced {
         self.tool.notice(task, occasion);
     }
 
+    fn abandon(&self, task: &TaskId) {
+        self.tool.abandon(task);
+    }
+
     fn carry_over(&self, task: &TaskId) -> Option<String> {
         self.tool.carry_over(task)
     }

@@ -48,8 +48,10 @@ pub(crate) enum Decision {
 enum Said {
     Yes,
     No,
-    /// Nobody was there.
+    /// Somebody was asked, and did not answer in time.
     Nothing,
+    /// Nobody could be asked.
+    Nobody,
 }
 
 type Keep = Box<dyn Fn(&str) + Send + Sync>;
@@ -198,7 +200,11 @@ impl Approvals {
         let question = Question::Approve { command: shown, danger };
         match self.put(question, &open, task, context).await {
             Said::Yes => Decision::Agreed(reason),
-            Said::Nothing => Decision::Blocked(nobody(&open)),
+            Said::Nobody => Decision::Blocked(nobody(&open)),
+            Said::Nothing => Decision::Blocked(format!(
+                "BLOCKED: this needs the user's approval ({reason}), and nobody answered in time. It was not run. Do not \
+                 retry it or reach the same end another way; go on without it, and say that it waits for an approval."
+            )),
             Said::No => Decision::Blocked(format!(
                 "BLOCKED: the user denied this command ({reason}). Do not retry it or reach the same end another way; \
                  go on without it or ask what to do."
@@ -257,7 +263,8 @@ impl Approvals {
                     }
                 }
             }
-            Answer::Unavailable => return Said::Nothing,
+            Answer::Silence => return Said::Nothing,
+            Answer::Unavailable => return Said::Nobody,
             Answer::Approval(Approval::Deny) | Answer::Text(_) | Answer::Secret(_) => return Said::No,
         }
         Said::Yes

@@ -21,15 +21,16 @@ use std::time::Duration;
 
 use hermes_exec::{Background, Distant, FenceReport, Local, Look, Reachable, Screen, strip_ansi};
 use hermes_guard::{Assignments, PhoneNumbers, Places, Redaction, redact};
+use hermes_task::spawn_named;
 use hermes_types::{
-    BoxFuture, Call, Clock, Command, Finished, Manner, Occasion, Outcome, OutcomeStatus, RunError, Secret,
-    TaskId, Tool, ToolContext, ToolSpec,
+    BoxFuture, Call, Cancel, Clock, Command, Event, Finished, Manner, NoticeKind, Occasion, Outcome,
+    OutcomeStatus, RunError, Secret, TaskId, Tool, ToolContext, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, spec, text};
-use crate::checkpoint::{Checkpoints, is_destructive};
+use crate::checkpoint::{Checkpoints, HURRIED, is_destructive};
 use crate::file::Secrets;
 use crate::off_thread::off_thread;
 use crate::process::{Kind, Processes, Start};
@@ -155,7 +156,7 @@ impl Terminal {
             Err(refusal) => return refusal,
         };
         if let Place::Here(_) = place {
-            self.keep_snapshot(call, command, workdir.clone()).await;
+            self.keep_snapshot(call, command, workdir.clone(), context).await;
         }
         if asked.background {
             return self.start(call, command, &place, workdir, &asked).await;
@@ -193,12 +194,36 @@ impl Terminal {
         }
     }
 
-    async fn keep_snapshot(&self, call: &Call, command: &str, workdir: Option<PathBuf>) {
+    /// A snapshot that fails, or takes long, never keeps the command from running.
+    async fn keep_snapshot(
+        &self,
+        call: &Call,
+        command: &str,
+        workdir: Option<PathBuf>,
+        context: ToolContext<'_>,
+    ) {
         let Some(checkpoints) = self.checkpoints.clone().filter(|_| is_destructive(command)) else { return };
         let folder = workdir.unwrap_or_else(|| self.shells.folder(&call.task));
-        let (turn, command) = (call.turn.clone(), command.to_owned());
-        // A snapshot that fails never keeps the command from running.
-        let _ = off_thread("checkpoint", move || checkpoints.before_command(&turn, &folder, &command)).await;
+        let (turn, command, stop) = (call.turn.clone(), command.to_owned(), Cancel::new());
+        let taking = {
+            let (checkpoints, folder, stop) = (checkpoints.clone(), folder.clone(), stop.clone());
+            off_thread("checkpoint", move || checkpoints.before_command(&turn, &folder, &command, &stop))
+        };
+        let told = tokio::select! {
+            biased;
+            told = taking => told.ok().flatten(),
+            () = context.cancel.cancelled() => None,
+            // It gives up by itself, unless the disk does not answer.
+            () = self.clock.sleep(HURRIED + HURRIED / 2) => checkpoints.say_once(&folder, "the disk does not answer"),
+        };
+        stop.cancel();
+        if let Some(text) = told {
+            context.frontend.show(Event::Notice { kind: NoticeKind::Lifecycle, text });
+        }
+        let tidying = async move {
+            let _ = off_thread("checkpoint", move || checkpoints.tidy(&folder)).await;
+        };
+        spawn_named("old checkpoints", self.processes.owner(), tidying);
     }
 
     async fn run_now(
@@ -376,6 +401,10 @@ impl Tool for Terminal {
             self.shells.close(task);
             self.approvals.forget(task);
         }
+    }
+
+    fn abandon(&self, task: &TaskId) {
+        self.processes.end_those_of(task);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_tools::{CheckpointError, Checkpoints, FileGuard, FileOptions, Files, Registry};
-use hermes_types::{BoxFuture, Clock, Timestamp};
+use hermes_types::{BoxFuture, Cancel, Clock, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -107,11 +107,11 @@ fn one_snapshot_per_turn_and_none_without_a_change() {
         project.before(turn, "not/there/yet");
     }
     assert_eq!(project.reasons().len(), 3, "a list shows at most three");
-    project.checkpoints.before_command(&"7".into(), &project.root(), "ls");
+    project.checkpoints.before_command(&"7".into(), &project.root(), "ls", &Cancel::new());
     assert_eq!(project.reasons()[0], "before write_file");
     project.write("a", "7");
     let command = format!("rm {}", "x".repeat(100));
-    project.checkpoints.before_command(&"7".into(), &project.root(), &command);
+    project.checkpoints.before_command(&"7".into(), &project.root(), &command, &Cancel::new());
     assert_eq!(project.reasons()[0], format!("before terminal: rm {}", "x".repeat(57)));
 }
 
@@ -296,6 +296,68 @@ fn the_oldest_are_let_go() {
     project.write("a", "lost");
     checkpoints.restore(&project.root(), "3").unwrap();
     assert_eq!(project.text("a"), "x".repeat(38));
+}
+
+#[test]
+fn what_is_no_project_is_not_recorded() {
+    let project = Project::with(&[]);
+    for folder in ["/", "/tmp", "/usr", "/etc", "/dev", "/proc", "/proc/self", "/sys"] {
+        let turn = folder.into();
+        let told = project.checkpoints.before_command(&turn, Path::new(folder), "rm x", &Cancel::new());
+        assert_eq!(told, None, "{folder}");
+    }
+    assert!(!project.folder.path().join(".hermes/checkpoints").exists());
+}
+
+#[test]
+fn large_files_are_left_out() {
+    let project = Project::with(&[("small", "1")]);
+    let large = fs::File::create(project.root().join("large")).unwrap();
+    large.set_len(3 << 30).unwrap();
+    project.before("1", "small");
+    project.write("small", "2");
+    fs::remove_file(project.root().join("large")).unwrap();
+    let restored = project.checkpoints.restore(&project.root(), "1").unwrap();
+    assert_eq!(restored.files, [Path::new("small")]);
+    assert!(!project.root().join("large").exists());
+}
+
+#[test]
+fn a_project_that_takes_long_goes_without_and_that_is_said_once() {
+    let files: Vec<String> = (0..50).map(|number| format!("f{number}")).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|name| (name.as_str(), "x")).collect();
+    let project = Project::with(&files);
+    let home = Home::at(project.folder.path().join(".hermes"));
+    let slow = Checkpoints::new(&home, project.folder.path().to_owned(), Arc::new(SlowClock::default()), 3);
+    let take = |turn: &str| slow.before_command(&turn.into(), &project.root(), "rm f1", &Cancel::new());
+    let told = take("1").unwrap();
+    assert!(told.starts_with("No checkpoint of ") && told.contains("longer than 1 s"), "{told}");
+    assert_eq!(take("2"), None, "it was said");
+    assert_eq!(project.reasons(), Vec::<String>::new());
+    let stop = Cancel::new();
+    stop.cancel();
+    project.checkpoints.before_command(&"3".into(), &project.root(), "rm f1", &stop);
+    assert_eq!(project.reasons(), Vec::<String>::new(), "nobody waits for it any more");
+    project.checkpoints.before_command(&"4".into(), &project.root(), "rm f1", &Cancel::new());
+    assert_eq!(project.reasons(), ["before terminal: rm f1"]);
+}
+
+/// A tenth of a second passes with every look at it.
+#[derive(Debug, Default)]
+struct SlowClock(std::sync::atomic::AtomicU64);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(4e9)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(100, std::sync::atomic::Ordering::Relaxed))
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// Long after everything was written.

@@ -561,6 +561,22 @@ async fn without_a_python_it_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_python_that_is_too_old_is_refused_in_words() {
+    let mut bench = Bench::new();
+    bench.put("old", "#!/bin/sh\necho 3.7\n");
+    let old = bench.root.join("old");
+    fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    bench.options.python = Some(old.to_str().unwrap().to_owned());
+    for mode in [CodeMode::Project, CodeMode::Strict] {
+        bench.options.mode = mode;
+        let result = bench.run("print(1)").await;
+        let error = result["error"].as_str().unwrap();
+        assert_eq!(result["status"], "error");
+        assert!(error.contains("which is Python 3.7, and scripts need 3.8 or newer"), "{result:#}");
+    }
+}
+
+#[tokio::test]
 async fn a_script_is_inside_the_fence() {
     let mut bench = Bench::new();
     fs::create_dir(bench.root.join("user/.ssh")).unwrap();

@@ -176,8 +176,10 @@ pub(crate) fn checkpoints(
     clock: &Arc<dyn Clock>,
 ) -> Option<Arc<Checkpoints>> {
     let settings = CheckpointSettings::from_config(config);
-    (settings.enabled || arguments.checkpoints)
-        .then(|| Arc::new(Checkpoints::new(&context.home, user_home, clock.clone(), settings.max_snapshots)))
+    (settings.enabled || arguments.checkpoints).then(|| {
+        let checkpoints = Checkpoints::new(&context.home, user_home, clock.clone(), settings.max_snapshots);
+        Arc::new(checkpoints.without_larger_than(settings.max_file_bytes))
+    })
 }
 
 /// Whether secrets are masked before a model sees them.

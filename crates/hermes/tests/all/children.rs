@@ -33,11 +33,15 @@ impl Place {
         Self { server, home, folder: tempfile::tempdir().unwrap() }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
     fn start(&self, arguments: &[&str]) -> Child {
+        self.start_in(self.folder.path(), arguments)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+    fn start_in(&self, folder: &Path, arguments: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_hermes"))
             .args(arguments)
-            .current_dir(self.folder.path())
+            .current_dir(folder)
             .env_clear()
             .env("HERMES_HOME", self.home.path())
             .env("HOME", self.home.path().join("user"))
@@ -147,6 +151,77 @@ replies:
 }
 
 #[test]
+fn a_background_process_of_a_subagent_ends_with_it() {
+    let place = Place::new(
+        r#"
+replies:
+  - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {goal: alpha part}}}
+  - when: {user_contains: alpha}
+    tool: {name: terminal, arguments: {command: "echo $$ > alpha.pid; exec sleep 1000", background: true}}
+  - {when: {user_contains: alpha}, text: alpha is done}
+  - when: {user_contains: begin}
+    events: [{wait: told}, {text: all is done}]
+"#,
+        &json!({}),
+    );
+    let child = place.say("begin");
+    place.server.wait_until_at_blocking("told", 1);
+    until("it was started", || pid_in(&place.file("alpha.pid")).is_some());
+    let pid = pid_in(&place.file("alpha.pid")).unwrap();
+    until("it ends while its parent goes on", || !lives(&pid));
+    place.server.open("told");
+    let output = child.wait_with_output().unwrap();
+    assert!(shown(&output).contains("all is done"), "{}", shown(&output));
+}
+
+#[test]
+fn what_subagents_had_said_survives_the_death_of_the_program() {
+    let place = Place::new(
+        r"
+replies:
+  - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {tasks: [{goal: alpha part}, {goal: beta part}]}}}
+  - {when: {user_contains: alpha}, text: alpha found 42 beans}
+  - when: {user_contains: beta}
+    events: [{wait: hanging}, {text: never}]
+  - {when: {user_contains: go on}, text: going on}
+",
+        &json!({}),
+    );
+    let mut child = place.say("begin");
+    place.server.wait_until_at_blocking("hanging", 1);
+    until("one is done", || {
+        place.exported().iter().any(|session| session["source"] == "tool" && !session["ended_at"].is_null())
+    });
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let output = place.start(&["chat", "-Q", "-c", "-q", "go on"]).wait_with_output().unwrap();
+    assert!(shown(&output).contains("going on"), "{}", shown(&output));
+    let results = place.results();
+    assert!(results[0].contains("alpha found 42 beans"), "{results:?}");
+    assert!(results[0].contains("\"beta part\" was cut off"), "{results:?}");
+}
+
+#[test]
+fn a_folder_whose_name_is_no_text_keeps_no_command_from_running() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new(
+        r#"
+replies:
+  - {tool: {name: terminal, arguments: {command: "echo ran; touch here"}}}
+  - {text: told}
+"#,
+        &json!({}),
+    );
+    let odd = place.folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    let output = place.start_in(&odd, &["chat", "-Q", "-q", "begin"]).wait_with_output().unwrap();
+    assert!(shown(&output).contains("told"), "{}", shown(&output));
+    let results = place.results();
+    assert!(results[0].contains("\"ran\""), "{results:?}");
+    assert!(place.file("here").exists(), "it ran in the folder above");
+}
+
+#[test]
 fn subagents_may_have_a_model_of_their_own() {
     let script = r"
 replies:
@@ -221,13 +296,8 @@ replies:
     }
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
-    for name in ["script", "grandchild"] {
+    for name in ["script", "grandchild", "orphan"] {
         until(name, || !lives(&pid(name)));
-    }
-    if cells.is_some() {
-        until("orphan", || !lives(&pid("orphan")));
-    } else if let Some(orphan) = Pid::from_raw(pid("orphan").parse().unwrap()) {
-        let _ = kill_process(orphan, Signal::KILL);
     }
     // One of the three ends by itself meanwhile.
     kill_process(Pid::from_raw(pid("b").parse().unwrap()).unwrap(), Signal::KILL).unwrap();

@@ -5,21 +5,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{ReviewDue, TurnResult};
-use hermes_config::Config;
 use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_task::Tasks;
 use hermes_tools::Notice;
 use hermes_types::Cancel;
-use tokio::signal::unix::Signal;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::input::Input;
 use super::opening::{self, Opened};
 use super::referring::{Referring, with_references};
+use super::signals::{Heard, Signals};
 use super::slash::{self, After};
 use super::summary;
-use super::terminal::{Driven, Shown, Terminal, drive, interrupts};
+use super::terminal::{Driven, Patience, Shown, Terminal, drive};
 use crate::cli::{self, ChatArguments};
 use crate::context::Context;
 use crate::output::Output;
@@ -36,7 +35,7 @@ pub(crate) struct Talk<'a> {
     pub(crate) context: &'a Context,
     pub(crate) terminal: Terminal<'a>,
     pub(crate) input: Input,
-    pub(crate) signals: Signal,
+    pub(crate) signals: Signals,
     /// Titles and reviews, done beside.
     beside: Tasks,
     began: hermes_types::Timestamp,
@@ -54,8 +53,8 @@ pub(crate) async fn run(
     let display = DisplaySettings::resolve(&wired.config, &context.env);
     let recap = display.resume_display != "minimal";
     let input = Input::Person(None);
-    let wait = clarify_wait(&wired.config);
-    let terminal = Terminal::new(output, Shown::Everything, display, wired.agent.clock.clone(), wait, &input);
+    let (patience, clock) = (Patience::from_config(&wired.config), wired.agent.clock.clone());
+    let terminal = Terminal::new(output, Shown::Everything, display, clock, patience, &input);
     let began = wired.agent.clock.now();
     let mut talk = Talk {
         wired,
@@ -64,7 +63,7 @@ pub(crate) async fn run(
         context,
         terminal,
         input,
-        signals: interrupts()?,
+        signals: Signals::listen()?,
         beside: Tasks::new(&Cancel::new()),
         began,
         queue: std::collections::VecDeque::new(),
@@ -72,12 +71,6 @@ pub(crate) async fn run(
     talk.greet(recap && !arguments.quiet).await?;
     talk.go().await?;
     talk.leave().await
-}
-
-/// How long a question of the model waits for an answer.
-pub(crate) fn clarify_wait(config: &Config) -> Duration {
-    let seconds = config.number("clarify.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(120.0);
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(2))
 }
 
 /// What a background process has to say; for ever nothing where nobody would.
@@ -112,7 +105,16 @@ impl Talk<'_> {
             return Ok(());
         }
         self.output.text("Go on with it now? [Y/n] ");
-        let answer = self.input.next().await.unwrap_or_else(|| "n".to_owned());
+        let answer = tokio::select! {
+            biased;
+            heard = self.signals.next() => match heard {
+                // Not asked to drop it either.
+                Heard::End => return Ok(()),
+                Heard::Interrupt => None,
+            },
+            line = self.input.next() => line,
+        };
+        let answer = answer.unwrap_or_else(|| "n".to_owned());
         if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             let cancel = Cancel::new();
             let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
@@ -144,8 +146,12 @@ impl Talk<'_> {
         }
     }
 
-    /// What was queued, else what is typed. Ctrl-C on an empty line asks for a second one to leave.
+    /// What was queued, else what is typed; nothing when the chat is to end. Ctrl-C on an empty line asks for a second one
+    /// to leave.
     async fn next_line(&mut self) -> Option<String> {
+        if self.signals.ending().is_some() {
+            return None;
+        }
         if let Some(line) = self.queue.pop_front() {
             self.output.line(&format!("📨 Queued: '{line}'"));
             return Some(line);
@@ -154,16 +160,17 @@ impl Talk<'_> {
         loop {
             self.output.text("❯ ");
             tokio::select! {
-                line = self.input.next() => return line,
-                Some(notice) = next_notice(&mut self.wired.notices) => {
-                    self.output.line(&format!("\n{}", notice.text));
-                }
-                _ = self.signals.recv() => {
-                    if warned {
+                biased;
+                heard = self.signals.next() => {
+                    if warned || heard == Heard::End {
                         return None;
                     }
                     warned = true;
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
+                }
+                line = self.input.next() => return line,
+                Some(notice) = next_notice(&mut self.wired.notices) => {
+                    self.output.line(&format!("\n{}", notice.text));
                 }
             }
         }
@@ -236,19 +243,26 @@ impl Talk<'_> {
     async fn leave(mut self) -> Result<ExitCode> {
         let agent = &self.wired.agent;
         let conversation = &self.opened.conversation;
-        if agent.flush_due(conversation) {
-            self.output.line("Saving what is worth remembering…");
-            agent.flush_memories(conversation, &Cancel::new()).await;
-        }
-        tokio::select! {
-            () = self.beside.join() => {}
-            () = agent.clock.sleep(LAST_WAIT) => {}
-            _ = self.signals.recv() => {}
+        // Whoever ended the chat by a signal does not wait for more than what must be kept.
+        if self.signals.ending().is_none() {
+            if agent.flush_due(conversation) {
+                self.output.line("Saving what is worth remembering…");
+                let cancel = Cancel::new();
+                tokio::select! {
+                    () = agent.flush_memories(conversation, &cancel) => {}
+                    _ = self.signals.next() => {}
+                }
+            }
+            tokio::select! {
+                () = self.beside.join() => {}
+                () = agent.clock.sleep(LAST_WAIT) => {}
+                _ = self.signals.next() => {}
+            }
         }
         agent.end(conversation, EndReason::CliClose).await?;
         let title = agent.store.session(conversation.session()).await?.and_then(|row| row.title);
         let seconds = agent.clock.now().since(self.began).as_secs();
         self.output.text(&summary::farewell(conversation, title.as_deref(), seconds));
-        Ok(ExitCode::SUCCESS)
+        Ok(self.signals.ending().unwrap_or(ExitCode::SUCCESS))
     }
 }

@@ -6,6 +6,7 @@ mod lines;
 mod one_shot;
 mod opening;
 mod referring;
+mod signals;
 mod slash;
 mod summary;
 mod terminal;

@@ -14,8 +14,9 @@ use serde_json::json;
 use super::input::Input;
 use super::opening::{self, Opened};
 use super::referring::{Referring, with_references};
+use super::signals::Signals;
 use super::summary;
-use super::terminal::{Shown, Terminal, drive, interrupts};
+use super::terminal::{Patience, Shown, Terminal, drive};
 use crate::cli::ChatArguments;
 use crate::context::Context;
 use crate::output::Output;
@@ -35,8 +36,8 @@ pub(crate) async fn run(
     let mut input =
         if std::io::stdin().is_terminal() && !quiet { Input::Person(None) } else { Input::Nobody };
     let agent = &wired.agent;
-    let wait = super::lines::clarify_wait(&wired.config);
-    let terminal = Terminal::new(output, shown, display, agent.clock.clone(), wait, &input);
+    let patience = Patience::from_config(&wired.config);
+    let terminal = Terminal::new(output, shown, display, agent.clock.clone(), patience, &input);
     if let Some(cut_off) = &opened.cut_off {
         output.notice(&opening::about_cut_off(cut_off));
         agent.drop_turn(cut_off).await?;
@@ -49,7 +50,7 @@ pub(crate) async fn run(
     }
     let began = agent.clock.now();
     let cancel = Cancel::new();
-    let mut signals = interrupts()?;
+    let mut signals = Signals::listen()?;
     let said = match with_references(text, agent, &opened.conversation, context, &wired.config).await? {
         Referring::Said { said, status } => {
             if let Some(status) = status.filter(|_| !quiet) {
@@ -78,7 +79,7 @@ pub(crate) async fn run(
         let seconds = agent.clock.now().since(began).as_secs();
         output.text(&summary::farewell(&opened.conversation, title.as_deref(), seconds));
     }
-    Ok(code)
+    Ok(signals.ending().unwrap_or(code))
 }
 
 /// The answer, or why there is none.

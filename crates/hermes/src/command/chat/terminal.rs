@@ -4,18 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hermes_config::settings::{DisplaySettings, ToolProgress};
+use hermes_config::Config;
+use hermes_config::settings::{ApprovalSettings, DisplaySettings, ToolProgress};
 use hermes_types::{
     Answer, Approval, BoxFuture, CallId, Cancel, Clock, Delta, Event, Frontend, OutcomeStatus, Question,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::feed;
 use super::input::Input;
+use super::signals::{Heard, Signals};
 use crate::output::Output;
-
-const APPROVAL_WAIT: Duration = Duration::from_mins(1);
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +24,28 @@ pub(crate) enum Shown {
     Nothing,
 }
 
+/// How long questions wait for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    approve: Duration,
+    clarify: Duration,
+}
+
+impl Patience {
+    pub(crate) fn from_config(config: &Config) -> Self {
+        let seconds = config.number("clarify.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(120.0);
+        let clarify = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(2));
+        Self { approve: ApprovalSettings::from_config(config).timeout, clarify }
+    }
+}
+
 /// The surface of a chat in a terminal.
 pub(crate) struct Terminal<'a> {
     output: &'a Output,
     shown: Shown,
     display: DisplaySettings,
     clock: Arc<dyn Clock>,
-    clarify_wait: Duration,
+    patience: Patience,
     /// Whether somebody can answer a question.
     somebody: bool,
     state: Mutex<State>,
@@ -53,11 +67,11 @@ impl<'a> Terminal<'a> {
         shown: Shown,
         display: DisplaySettings,
         clock: Arc<dyn Clock>,
-        clarify_wait: Duration,
+        patience: Patience,
         input: &Input,
     ) -> Self {
         let somebody = input.is_anybody();
-        Self { output, shown, display, clock, clarify_wait, somebody, state: Mutex::default() }
+        Self { output, shown, display, clock, patience, somebody, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -154,14 +168,14 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Waits for the next line typed, for a while.
-    async fn line(&self, wait: Duration, cancel: &Cancel) -> Option<String> {
+    /// Waits for the next line typed, for a while; without one, why there is none.
+    async fn line(&self, wait: Duration, cancel: &Cancel) -> Result<String, Answer> {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting = Some(sender);
         let line = tokio::select! {
-            line = receiver => line.ok(),
-            () = cancel.cancelled() => None,
-            () = self.clock.sleep(wait) => None,
+            line = receiver => line.map_err(|_| Answer::Unavailable),
+            () = cancel.cancelled() => Err(Answer::Unavailable),
+            () = self.clock.sleep(wait) => Err(Answer::Silence),
         };
         self.state().waiting = None;
         line
@@ -172,9 +186,14 @@ impl<'a> Terminal<'a> {
             "⚠️  Dangerous Command: {reason}\n    {command}\n    [o]nce  |  [s]ession  |  [a]lways  |  [d]eny"
         ));
         self.output.text("Choice [o/s/a/D]: ");
-        let Some(line) = self.line(APPROVAL_WAIT, cancel).await else {
-            self.note("⏱ Timeout — denying command");
-            return Answer::Approval(Approval::Deny);
+        let line = match self.line(self.patience.approve, cancel).await {
+            Ok(line) => line,
+            Err(none) => {
+                if none == Answer::Silence {
+                    self.note("⏱ Timeout — denying command");
+                }
+                return none;
+            }
         };
         Answer::Approval(match line.trim().to_lowercase().as_str() {
             "o" | "once" => Approval::Once,
@@ -193,7 +212,10 @@ impl<'a> Terminal<'a> {
             self.output.line("  (a number, or an answer of your own)");
         }
         self.output.text("> ");
-        let Some(line) = self.line(self.clarify_wait, cancel).await else { return Answer::Unavailable };
+        let line = match self.line(self.patience.clarify, cancel).await {
+            Ok(line) => line,
+            Err(none) => return none,
+        };
         let chosen = line.trim().parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
         Answer::Text(chosen.cloned().unwrap_or_else(|| line.trim().to_owned()))
     }
@@ -248,17 +270,13 @@ pub(crate) struct Driven<T> {
     pub(crate) typed: Vec<String>,
 }
 
-/// Ctrl-C, as often as it comes.
-pub(crate) fn interrupts() -> std::io::Result<Signal> {
-    signal(SignalKind::interrupt())
-}
-
-/// Runs a turn while somebody may type, answer or interrupt. The first Ctrl-C stops the turn, the second the program.
+/// Runs a turn while somebody may type, answer or interrupt. The first Ctrl-C stops the turn, the second the program; a
+/// signal that ends the chat stops the turn too.
 pub(crate) async fn drive<T>(
     turn: impl Future<Output = T>,
     terminal: &Terminal<'_>,
     input: &mut Input,
-    interrupts: &mut Signal,
+    signals: &mut Signals,
     cancel: &Cancel,
 ) -> Driven<T> {
     let mut turn = std::pin::pin!(turn);
@@ -268,12 +286,10 @@ pub(crate) async fn drive<T>(
         tokio::select! {
             biased;
             result = &mut turn => return Driven { result, typed },
-            _ = interrupts.recv() => {
-                if cancel.is_cancelled() {
-                    std::process::exit(130);
-                }
-                cancel.cancel();
-            }
+            heard = signals.next() => match heard {
+                Heard::Interrupt if cancel.is_cancelled() => std::process::exit(130),
+                Heard::Interrupt | Heard::End => cancel.cancel(),
+            },
             line = input.next(), if listening => match line {
                 None => listening = false,
                 Some(line) => {

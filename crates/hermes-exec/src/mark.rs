@@ -1,0 +1,87 @@
+//! A number that everyone a child starts carries, wherever they go.
+//!
+//! It is a limit on the time a process may compute in real time without a pause: so high that nobody meets it, handed on by
+//! fork and exec, also into another session or through an emptied environment, and shown by the kernel to whoever asks. One
+//! who sets that limit anew (sound servers do) is lost sight of. Where it cannot be set, nobody carries it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::num::NonZeroU64;
+
+use hermes_types::random_hex;
+use rustix::process::Pid;
+
+use crate::descent::{is_with_us, is_zombie, parse};
+
+/// What the kernel calls the limit in `/proc/PID/limits`; its soft value follows.
+const LIMIT: &str = "Max realtime timeout";
+/// Set in every mark and, as microseconds, more than a hundred thousand years: no limit anybody means is so high.
+const SIGN: u64 = 1 << 62;
+
+/// What sets one child's kin apart from everybody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark(NonZeroU64);
+
+impl Mark {
+    pub(crate) fn new() -> Self {
+        let random = u64::from_str_radix(&random_hex(15), 16).unwrap_or_default();
+        Self(NonZeroU64::MIN | random | SIGN)
+    }
+
+    /// The mark a process carries.
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
+        Self::find_in(&limits)
+    }
+
+    fn find_in(limits: &str) -> Option<Self> {
+        let values = limits.lines().find_map(|line| line.strip_prefix(LIMIT))?;
+        let number: NonZeroU64 = values.split_whitespace().next()?.parse().ok()?;
+        (number.get() & SIGN != 0).then_some(Self(number))
+    }
+
+    /// Everyone who carries it and lives, except those somebody else looks after.
+    pub(crate) fn carriers(self) -> HashSet<Pid> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all = entries.filter_map(|entry| parse(entry.file_name().to_str()?));
+        all.filter(|pid| Self::of(*pid) == Some(self) && !is_zombie(*pid) && is_with_us(*pid)).collect()
+    }
+
+    /// Makes the calling process carry it. Only makes a system call, for it is used between fork and exec.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn put_on(self) {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Rttime);
+        // Refused where a lower limit is set for everybody; then descent and cells are all there is.
+        let _ = setrlimit(Resource::Rttime, Rlimit { current: Some(self.0.get()), maximum });
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn put_on(self) {}
+
+    /// As the kernel shows it.
+    pub(crate) fn number(self) -> u64 {
+        self.0.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_mark_is_taken_for_one() {
+        let limits = |value: &str| {
+            format!(
+                "Max realtime priority     0                    0                    \n\
+                 Max realtime timeout      {value:<21}unlimited            us        \n"
+            )
+        };
+        let mark = Mark::new();
+        assert_eq!(Mark::find_in(&limits(&mark.number().to_string())), Some(mark));
+        assert_ne!(Mark::new(), mark);
+        for other in ["unlimited", "200000", "0", ""] {
+            assert_eq!(Mark::find_in(&limits(other)), None, "{other}");
+        }
+    }
+}

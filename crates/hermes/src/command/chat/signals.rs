@@ -1,0 +1,88 @@
+//! What signals ask of a chat: Ctrl-C, and those that end it in order.
+//!
+//! A chat that ends keeps its turn as far as it came and takes its background processes with it, so a terminal window that
+//! is closed must not simply end the program.
+
+use std::io;
+use std::process::ExitCode;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Where the kernel says which signals whoever started us wants ignored.
+const OWN_STATE: &str = "/proc/self/status";
+
+/// What was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Ctrl-C.
+    Interrupt,
+    /// The chat is to end. `Signals::ending` says so from now on.
+    End,
+}
+
+/// The signals a chat listens to.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// None under `nohup`.
+    hang_up: Option<Signal>,
+    ending: Option<SignalKind>,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Self> {
+        let state = std::fs::read_to_string(OWN_STATE).unwrap_or_default();
+        let hang_up = SignalKind::hangup();
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: if is_ignored(hang_up, &state) { None } else { Some(signal(hang_up)?) },
+            ending: None,
+        })
+    }
+
+    /// The next one. May be dropped and asked again.
+    pub(crate) async fn next(&mut self) -> Heard {
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let ending = tokio::select! {
+            biased;
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = hung_up => SignalKind::hangup(),
+            _ = self.interrupt.recv() => return Heard::Interrupt,
+        };
+        self.ending = Some(ending);
+        Heard::End
+    }
+
+    /// What the program ends with, if a signal ends it: as a shell counts.
+    pub(crate) fn ending(&self) -> Option<ExitCode> {
+        let number = self.ending?.as_raw_value();
+        Some(u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from))
+    }
+}
+
+/// Whether a signal is on the list of those that are ignored.
+fn is_ignored(kind: SignalKind, state: &str) -> bool {
+    let list = state.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = list.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nohup_asks_for_is_seen() {
+        let state = "Name:\thermes\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n";
+        assert!(is_ignored(SignalKind::hangup(), state));
+        assert!(!is_ignored(SignalKind::terminate(), state));
+        assert!(!is_ignored(SignalKind::hangup(), ""));
+    }
+}

@@ -1,0 +1,213 @@
+//! A chat somebody sits before: questions that are answered, or not, and what ends it from outside.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use hermes_testkit::{ModelServer, Script, TempHome};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+
+const LOOK: Duration = Duration::from_millis(10);
+const MOST_LOOKS: u32 = 4_500;
+
+/// A window with a chat in it. Dropping it closes the window.
+struct Window {
+    server: ModelServer,
+    home: TempHome,
+    folder: tempfile::TempDir,
+    child: Child,
+    screen: Option<File>,
+    seen: String,
+}
+
+impl Window {
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+    fn open(script: &str, more: &Value) -> Self {
+        let server = ModelServer::start_blocking(Script::from_yaml("attended", script).unwrap()).unwrap();
+        let mut config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            config[key] = value.clone();
+        }
+        let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, theirs) = terminal();
+        // The program leads a session whose terminal this is, so that it is told when the window is closed.
+        let child = Command::new("/usr/bin/setsid")
+            .args(["--ctty", env!("CARGO_BIN_EXE_hermes"), "chat"])
+            .current_dir(folder.path())
+            .env_clear()
+            .env("HERMES_HOME", home.path())
+            .env("HOME", home.path().join("user"))
+            .env("PATH", "/usr/bin:/bin")
+            .env("TZ", "UTC")
+            .stdin(Stdio::from(theirs.try_clone().unwrap()))
+            .stdout(Stdio::from(theirs.try_clone().unwrap()))
+            .stderr(Stdio::from(theirs))
+            .spawn()
+            .unwrap();
+        Self { server, home, folder, child, screen: Some(File::from(ours)), seen: String::new() }
+    }
+
+    fn look(&mut self) -> &str {
+        let mut buffer = [0; 4096];
+        while let Some(count) = self.screen.as_mut().and_then(|screen| screen.read(&mut buffer).ok()) {
+            if count == 0 {
+                break;
+            }
+            self.seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        &self.seen
+    }
+
+    fn until_shown(&mut self, words: &str) {
+        for _ in 0..MOST_LOOKS {
+            if self.look().contains(words) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        panic!("{words:?} is not shown: {}", self.seen);
+    }
+
+    fn say(&mut self, words: &str) {
+        self.screen.as_mut().unwrap().write_all(format!("{words}\n").as_bytes()).unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        for _ in 0..MOST_LOOKS {
+            self.look();
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.child.kill().unwrap();
+        panic!("it does not end: {}", self.seen);
+    }
+
+    fn pid_in(&self, name: &str) -> u32 {
+        let path: PathBuf = self.folder.path().join(name);
+        for _ in 0..MOST_LOOKS {
+            if let Some(pid) = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()) {
+                return pid;
+            }
+            std::thread::sleep(LOOK);
+        }
+        panic!("{name} is not written: {}", self.seen);
+    }
+
+    /// Everything the database has, as it is exported.
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+    fn sessions(&self) -> Vec<Value> {
+        let output = Command::new(env!("CARGO_BIN_EXE_hermes"))
+            .args(["sessions", "export", "-"])
+            .env_clear()
+            .env("HERMES_HOME", self.home.path())
+            .env("HOME", self.home.path().join("user"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // It has ended unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let flags = rustix::fs::fcntl_getfl(&ours).unwrap();
+    rustix::fs::fcntl_setfl(&ours, flags | OFlags::NONBLOCK).unwrap();
+    let close_on_exec = rustix::io::FdFlags::CLOEXEC;
+    for end in [&ours, &theirs] {
+        rustix::io::fcntl_setfd(end, close_on_exec).unwrap();
+    }
+    (ours, theirs)
+}
+
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[test]
+fn a_question_nobody_answers_ends_when_the_setting_says_and_the_model_hears_why() {
+    let mut window = Window::open(
+        r#"
+replies:
+  - {tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
+  - {text: understood}
+"#,
+        &json!({"approvals": {"timeout": 1}}),
+    );
+    window.say("begin");
+    window.until_shown("Choice [o/s/a/D]:");
+    window.until_shown("understood");
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+    let sessions = window.sessions();
+    let messages = sessions[0]["messages"].as_array().unwrap();
+    let result = messages.iter().find(|message| message["role"] == "tool").unwrap();
+    let told = result["content"].as_str().unwrap();
+    assert!(told.contains("nobody answered in time") && !told.contains("denied"), "{told}");
+}
+
+const SERVER_AND_HANGING: &str = r#"
+replies:
+  - {tool: {name: terminal, arguments: {command: "echo $$ > server.pid; exec sleep 1000", background: true}}}
+  - {text: it runs}
+  - when: {user_contains: and now}
+    events: [{text: thinking}, {wait: hanging}, {text: never}]
+"#;
+
+#[test]
+fn a_signal_ends_the_chat_in_order() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut window = Window::open(SERVER_AND_HANGING, &json!({}));
+        window.say("begin");
+        window.until_shown("it runs");
+        window.say("and now?");
+        window.server.wait_until_at_blocking("hanging", 1);
+        let process = window.pid_in("server.pid");
+        window.signal(signal);
+        assert_eq!(window.end().code(), Some(code), "{}", window.seen);
+        assert!(!lives(process), "{signal:?}: its background process ends with it");
+        let sessions = window.sessions();
+        assert!(!sessions[0]["ended_at"].is_null(), "{sessions:#?}");
+        let messages = sessions[0]["messages"].as_array().unwrap();
+        assert!(messages.iter().any(|message| message["content"] == "and now?"), "{messages:#?}");
+    }
+}
+
+#[test]
+fn a_window_that_is_closed_ends_the_chat_in_order() {
+    let mut window = Window::open(SERVER_AND_HANGING, &json!({}));
+    window.say("begin");
+    window.until_shown("it runs");
+    let process = window.pid_in("server.pid");
+    window.screen = None;
+    window.end();
+    assert!(!lives(process), "its background process ends with it");
+    assert!(!window.sessions()[0]["ended_at"].is_null());
+}
