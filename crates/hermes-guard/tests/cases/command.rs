@@ -1,14 +1,20 @@
 //! Commands and what is decided about them.
 
 mod asked;
+mod judged;
+mod led_to;
 mod quiet;
+mod week;
 
 use hermes_guard::{Judgement, Places, decide, judge};
 use hermes_types::Verdict;
 use proptest::prelude::*;
 
 use asked::{DANGEROUS, DENIED, DISGUISED};
+use judged::{JUDGED, NEVER};
+use led_to::{FOLLOWED, TEXTS, UNSEEN, WRAPPED};
 use quiet::{EVERYDAY, HARMLESS};
+use week::ANOTHER_WEEK;
 
 const PLACES: Places<'_> = Places { home: Some("/home/me"), hermes_home: Some("/home/me/.hermes") };
 
@@ -58,6 +64,22 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("eval \"$(direnv hook bash)\"", "", "setting up a shell from a local program is everyday"),
     ("git push --force-with-lease", "", "it refuses to lose others' work"),
     ("dd of=/dev/sdb if=x", "DENY write to block device", "the order of dd's words does not matter"),
+    (
+        "dd if=/dev/zero of=test.img bs=1M count=10",
+        "",
+        "filling a plain file is everyday; devices and targets nobody knows are asked about",
+    ),
+    ("git rm -r --cached node_modules", "", "the files stay; only the index forgets them"),
+    (
+        "some-tool --message 'do not rm -rf x'",
+        "",
+        "the words do not begin with a command: it is said, not run",
+    ),
+    ("cat > clean.sh <<'EOF'\nrm -rf build\nEOF", "", "a script that is written is not yet run"),
+    ("files=(rm -rf x)", "", "a list of words is not yet run"),
+    ("X='rm -rf y'", "", "a value is not yet run"),
+    ("psql -c \"SELECT 'rm -rf x'\"", "", "a value in a query is not run"),
+    ("cat install.sh | bash", "", "the same as running the script by its name"),
     ("truncate -s 0 x.log", "", "the program is not the SQL word"),
     ("cat notes | grep -i 'truncate table'", "", "a search pattern is not run"),
 ];
@@ -73,16 +95,26 @@ fn disguises_do_not_help() {
 }
 
 #[test]
+fn what_a_command_leads_to_is_asked_about() {
+    check(&[WRAPPED, TEXTS, FOLLOWED, UNSEEN].concat());
+}
+
+#[test]
+fn dangers_no_pattern_names_are_asked_about() {
+    check(JUDGED);
+}
+
+#[test]
 fn some_are_never_run() {
     check(DENIED);
+    check(NEVER);
 }
 
 #[test]
 fn harmless_commands_are_not_asked_about() {
-    let table: Vec<(&str, &str)> = HARMLESS.iter().chain(EVERYDAY).map(|command| (*command, "")).collect();
+    let all = HARMLESS.iter().chain(EVERYDAY).chain(ANOTHER_WEEK);
+    let table: Vec<(&str, &str)> = all.map(|command| (*command, "")).collect();
     check(&table);
-    assert!(EVERYDAY.len() >= 100);
-    assert!(DANGEROUS.len() + DISGUISED.len() + DENIED.len() + HARMLESS.len() >= 300);
 }
 
 #[test]
@@ -176,8 +208,8 @@ proptest! {
     }
 
     #[test]
-    fn a_shell_around_a_command_changes_nothing(at in 0..DISGUISED.len()) {
-        let (command, key) = DISGUISED[at];
+    fn a_shell_around_a_command_changes_nothing(at in 0..DISGUISED.len() + WRAPPED.len() + FOLLOWED.len()) {
+        let (command, key) = [DISGUISED, WRAPPED, FOLLOWED].concat()[at];
         let quoted = format!("bash -c '{}'", command.replace('\'', "'\\''"));
         let found = keys(&quoted);
         prop_assert_eq!(found.first().map(String::as_str), Some(key));

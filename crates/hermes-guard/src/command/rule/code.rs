@@ -3,6 +3,7 @@
 //! `python -c 'print(1)'` is everyday work; code that removes, starts, sends or hides something is asked about.
 
 use super::Finding::{self, Ask};
+use super::sed::runs;
 use crate::command::argv::Argv;
 
 const KEY: &str = "script execution via -e/-c flag";
@@ -21,6 +22,10 @@ const SUSPICIOUS: &[&str] = &[
     "execv",
     "execfile",
     "execsync",
+    "execute(",
+    "deno.",
+    "removesync",
+    "rmsync",
     "spawn",
     "eval(",
     "compile(",
@@ -124,11 +129,13 @@ pub(in crate::command) fn suspicious(code: &str) -> bool {
 }
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
-    if matches!(argv.name.as_str(), "awk" | "gawk" | "mawk") {
-        let runs = argv
-            .texts()
-            .any(|text| text.contains("system(") || text.contains("| \"sh\"") || text.contains("|&"));
-        return runs.then_some(Ask(KEY));
+    match argv.name.as_str() {
+        "awk" | "gawk" | "mawk" | "nawk" => return argv.texts().any(awk_runs).then_some(Ask(KEY)),
+        "sed" | "gsed" => return sed(argv),
+        "emacs" | "emacsclient" if argv.texts().any(|text| text.contains("(delete-")) => {
+            return Some(Ask(KEY));
+        }
+        _ => {}
     }
     if argv.name == "tar"
         && argv.texts().any(|text| text.contains("checkpoint-action=exec") || text.contains("to-command"))
@@ -141,6 +148,20 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     let given = code_of(argv)?;
     let unseen = argv.args.iter().any(|word| word.text == given && !word.known && word.text.starts_with('$'));
     (unseen || suspicious(given)).then_some(Ask(KEY))
+}
+
+/// `system(…)`, or a pipe to or from a command. A `|` between quotes or slashes is none.
+fn awk_runs(code: &str) -> bool {
+    let piped = code.split('|').zip(code.split('|').skip(1)).any(|(before, after)| {
+        let (before, after) = (before.trim_end(), after.trim_start_matches(['&', ' ']));
+        after.starts_with('"') || after.starts_with("getline") && before.ends_with(['"', ')'])
+    });
+    piped || code.contains("system(") || code.contains("|&")
+}
+
+/// Scripts of sed seldom run anything.
+fn sed(argv: &Argv<'_>) -> Option<Finding> {
+    argv.texts().any(runs).then_some(Ask(KEY))
 }
 
 /// The code after `-c`, `-e` and their like; letters may stand before them.

@@ -1,0 +1,51 @@
+//! What a shell is told to run.
+
+use super::Word;
+
+const SHELLS: &[&str] = &["sh", "bash", "zsh", "ksh", "dash", "ash", "fish", "mksh", "rbash"];
+
+pub(crate) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// The text after a shell's `-c`, however its options are put together.
+pub(crate) fn shell_text(rest: &[Word]) -> Option<&Word> {
+    let mut wanted = false;
+    let mut at = 0;
+    while let Some(word) = rest.get(at) {
+        let given = word.text.as_str();
+        match given {
+            "--" => at += 1,
+            "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => at += 2,
+            "--command" => {
+                wanted = true;
+                at += 1;
+            }
+            _ if given.starts_with("--") => at += 1,
+            _ if given.starts_with(['-', '+']) && given.len() > 1 => {
+                wanted |= given.contains('c');
+                at += 1;
+            }
+            _ => return wanted.then_some(word),
+        }
+    }
+    None
+}
+
+/// The script file of a shell, or none if it reads its input.
+pub(crate) fn script_file(rest: &[Word]) -> Option<&Word> {
+    let mut rest = rest.iter();
+    while let Some(word) = rest.next() {
+        match word.text.as_str() {
+            "-o" | "+o" | "-O" | "--rcfile" | "--init-file" => {
+                rest.next();
+            }
+            "-s" => return None,
+            "-" | "--" => {}
+            text if text.starts_with('-') && !text.starts_with("--") && text.contains('s') => return None,
+            text if text.starts_with(['-', '+']) => {}
+            _ => return Some(word),
+        }
+    }
+    None
+}
