@@ -15,7 +15,7 @@ use super::rule::{
     wipes_store,
 };
 use super::shell::{Direction, Script, Stage, Substitution, Word, read};
-use super::unwrap::{Run, Via, is_shell, marked, only_talks, script_file, text_in, unwrap};
+use super::unwrap::{Run, Via, is_shell, marked, only_talks, program, script_file, text_in, unwrap};
 
 const DEEPEST: usize = 16;
 const TOO_DEEP: &str = "command nested too deeply to check";
@@ -117,6 +117,13 @@ impl Judge {
             }
             self.pipeline(pipeline, script.pipelines.get(..at).unwrap_or_default(), &mut flow);
         }
+        if runs_what_it_reads(script) {
+            let loops = script.stages().filter(|stage| stage.words.is_empty());
+            let texts: Vec<&Word> = loops.flat_map(here_texts).collect();
+            for text in texts {
+                self.text(&text.text);
+            }
+        }
         let disowns = |stage: &Stage| stage.words.first().is_some_and(|word| word.text == "disown");
         if script.stages().any(disowns) && script.stages().any(starts_gateway) {
             self.add(Finding::Ask(OUTSIDE), "");
@@ -130,6 +137,7 @@ impl Judge {
                 self.script(&inner.script);
             }
         }
+        self.files(stage);
         if let Some(body) = &stage.body {
             self.script(body);
         }
@@ -141,6 +149,17 @@ impl Judge {
         }
         self.inputs(stage);
         self.memory.note(stage, before);
+    }
+
+    /// `program <(…)`: a program that is not known may run what it is given as a file.
+    fn files(&mut self, stage: &Stage) {
+        let Some((first, rest)) = stage.words.split_first() else { return };
+        let files = rest.iter().flat_map(|word| &word.inner).filter(|inner| inner.kind == Substitution::File);
+        for inner in files.filter(|_| !only_talks(&program(first))) {
+            if let Output::Text(text) = Output::of_script(&inner.script, &self.memory) {
+                self.perhaps_text(&text);
+            }
+        }
     }
 
     fn redirects(&mut self, stage: &Stage) {
@@ -262,6 +281,10 @@ impl Judge {
             if let Some(text) = text {
                 self.consumed(&consumer, &Word::plain(text), stage);
             }
+            let file = redirect.target.inner.iter().find(|inner| inner.kind == Substitution::File);
+            if let (Some(inner), Consumer::Shell(_)) = (file, &consumer) {
+                self.given_output(&inner.script);
+            }
         }
     }
 
@@ -340,6 +363,18 @@ impl Judge {
             }
         }
     }
+}
+
+/// `while read x; do $x; done`.
+fn runs_what_it_reads(script: &Script) -> bool {
+    let reads = |stage: &&Stage| stage.words.first().is_some_and(|word| word.text == "read");
+    let names: HashSet<String> = script
+        .stages()
+        .filter(reads)
+        .flat_map(|stage| stage.words.iter().skip(1).map(|word| format!("${}", word.text)))
+        .collect();
+    !names.is_empty()
+        && script.stages().any(|stage| stage.words.first().is_some_and(|word| names.contains(&word.text)))
 }
 
 pub(super) fn starts_gateway(stage: &Stage) -> bool {

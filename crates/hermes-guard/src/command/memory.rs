@@ -80,6 +80,13 @@ impl Memory {
                     }
                 }
             }
+            "hash" => {
+                if let [option, path, name] = rest
+                    && option.text == "-p"
+                {
+                    self.names.insert(name.text.clone(), vec![program(path)]);
+                }
+            }
             "cp" | "ln" | "mv" | "install" => {
                 let plain: Vec<&Word> = rest.iter().filter(|word| !word.text.starts_with('-')).collect();
                 // Only programs: `cp rm notes` copies a file that happens to be called so.

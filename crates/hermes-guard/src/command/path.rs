@@ -138,6 +138,7 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
     if path == "/etc"
         || path.starts_with("/etc/")
         || path.starts_with("/boot/")
+        || path.starts_with("/proc/sys")
         || path.starts_with("/usr/lib/systemd")
     {
         return Some(Sensitive::SystemConfig);

@@ -51,7 +51,8 @@ fn crontab(argv: &Argv<'_>) -> Option<Finding> {
             text => file = Some(text),
         }
     }
-    file.map(|_| Ask("change the cron jobs"))
+    // Without a file it reads its input.
+    (file.is_some() || argv.args.is_empty()).then_some(Ask("change the cron jobs"))
 }
 
 /// Single packages come and go; all that match a pattern do not.

@@ -23,6 +23,9 @@ const SUSPICIOUS: &[&str] = &[
     "execfile",
     "execsync",
     "execute(",
+    "exec \"",
+    "exec '",
+    "shell script",
     "deno.",
     "removesync",
     "rmsync",
@@ -152,9 +155,9 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
 
 /// `system(…)`, or a pipe to or from a command. A `|` between quotes or slashes is none.
 fn awk_runs(code: &str) -> bool {
-    let piped = code.split('|').zip(code.split('|').skip(1)).any(|(before, after)| {
-        let (before, after) = (before.trim_end(), after.trim_start_matches(['&', ' ']));
-        after.starts_with('"') || after.starts_with("getline") && before.ends_with(['"', ')'])
+    let piped = code.split('|').skip(1).any(|after| {
+        let after = after.trim_start_matches(['&', ' ']);
+        after.starts_with('"') || after.starts_with("getline")
     });
     piped || code.contains("system(") || code.contains("|&")
 }

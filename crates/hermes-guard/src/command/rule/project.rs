@@ -8,7 +8,9 @@ const REMOTE: &str = "destroy remote resources";
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     match argv.name.as_str() {
         "kubectl" if argv.word(0) == "delete" => Some(Ask(REMOTE)),
-        "terraform" | "tofu" | "pulumi" if argv.word(0) == "destroy" => Some(Ask(REMOTE)),
+        "terraform" | "tofu" | "pulumi" if argv.word(0) == "destroy" || argv.has("-destroy") => {
+            Some(Ask(REMOTE))
+        }
         "aws" => {
             let s3 = argv.word(0) == "s3"
                 && (argv.word(1) == "rb" || argv.word(1) == "rm" && argv.has("--recursive"));
@@ -18,6 +20,14 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "gcloud" | "az" | "heroku" | "fly" | "flyctl" | "doctl" => {
             let verb = |word: &str| matches!(word, "delete" | "destroy") || word.ends_with(":destroy");
             argv.plain().any(verb).then_some(Ask(REMOTE))
+        }
+        "gh" if argv.word(0) == "api" && argv.has("DELETE") => Some(Ask(REMOTE)),
+        "helm" if matches!(argv.word(0), "uninstall" | "delete") => Some(Ask(REMOTE)),
+        "rclone" if matches!(argv.word(0), "delete" | "purge" | "deletefile" | "rmdirs") => Some(Ask(REMOTE)),
+        "mongosh" | "mongo"
+            if argv.texts().any(|text| text.contains("dropDatabase(") || text.contains(".drop(")) =>
+        {
+            Some(Ask("SQL DROP"))
         }
         "gh" if argv.word(1) == "delete" => Some(Ask(REMOTE)),
         "dropdb" => Some(Ask("SQL DROP")),

@@ -1,6 +1,7 @@
 //! Permissions, disks, services, the machine itself.
 
 use super::Finding::{self, Ask, Deny};
+use super::redirected;
 use crate::command::argv::Argv;
 use crate::command::path::{is_block_device, is_system_folder, is_temporary, is_vital};
 use crate::command::unwrap::Via;
@@ -39,6 +40,9 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         }
         "init" | "telinit" if matches!(argv.word(0), "0" | "6") => Some(shut_down(argv)),
         "systemctl" => systemctl(argv),
+        "rc-service" if matches!(argv.word(1), "stop" | "restart") => {
+            Some(Ask("stop/disable system service"))
+        }
         "service" if matches!(argv.word(1), "stop" | "restart") => Some(Ask("stop/disable system service")),
         "launchctl"
             if matches!(argv.word(0), "unload" | "bootout" | "stop" | "remove" | "kickstart" | "disable") =>
@@ -63,6 +67,9 @@ fn dd(argv: &Argv<'_>) -> Option<Finding> {
     let target = value("of=");
     if target.is_some_and(is_block_device) {
         return Some(Deny("write to block device"));
+    }
+    if let Some(finding) = target.and_then(redirected) {
+        return Some(finding);
     }
     let source = value("if=")?;
     let plain = |target: &str| {

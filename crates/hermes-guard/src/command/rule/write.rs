@@ -32,13 +32,17 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
             let folder = argv.texts().find_map(|text| text.strip_prefix("--target-directory="));
             let after_t = argv.texts().skip_while(|text| *text != "-t").nth(1);
             let target = folder.or(after_t).or_else(|| argv.plain().last())?;
+            let remote = matches!(name, "scp" | "rsync").then(|| target.split_once(':')).flatten();
+            let target = remote.map_or(target, |(_, path)| path);
             if name == "mv" && argv.plain().any(is_vital) && !is_vital(target) {
                 return Some(Ask("move the system or a home folder"));
             }
             let moved = (name == "mv").then(|| argv.plain().find_map(sensitive)).flatten();
             sensitive(target).or(moved).map(finding)
         }
-        "sed" | "perl" | "ruby" | "gawk" if in_place(argv) => argv.plain().find_map(sensitive).map(finding),
+        "sed" | "perl" | "ruby" | "gawk" | "yq" if in_place(argv) => {
+            argv.plain().find_map(sensitive).map(finding)
+        }
         "truncate" | "touch" | "unlink" | "rm" | "vipe" | "sponge" => {
             let place = argv.plain().find_map(sensitive)?;
             (name != "touch" || place != Sensitive::SystemConfig).then(|| finding(place))

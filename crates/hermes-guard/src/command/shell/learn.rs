@@ -3,7 +3,7 @@
 //! A name may not hide what it stands for. Only what is written in the command itself is known.
 
 use super::parse::Reader;
-use super::print::{formatted, printed};
+use super::print::{formatted, output_of, printed};
 use super::{Direction, Stage, Word};
 
 const LONGEST_VALUE: usize = 1_000;
@@ -87,8 +87,12 @@ impl Reader<'_> {
 
     /// `read a b <<< 'rm -rf x'`: each name gets a word, the last one all the rest.
     fn read_into(&mut self, stage: &Stage, before: Option<&Stage>) {
-        let here = stage.redirects.iter().rfind(|redirect| redirect.direction == Direction::Text);
-        let text = here.map(|redirect| redirect.target.text.clone()).or_else(|| printed(&before?.words));
+        let text = stage.redirects.iter().find_map(|redirect| match redirect.direction {
+            Direction::Text => Some(redirect.target.text.clone()),
+            Direction::In => redirect.target.inner.first().and_then(|inner| output_of(&inner.script)),
+            Direction::Out | Direction::Descriptor => None,
+        });
+        let text = text.or_else(|| printed(&before?.words));
         let Some(text) = text else { return };
         let names: Vec<String> = stage.words.iter().skip(1).map(|word| word.text.clone()).collect();
         let names: Vec<&String> = names.iter().filter(|name| !name.starts_with('-')).collect();

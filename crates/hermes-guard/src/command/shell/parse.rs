@@ -207,7 +207,16 @@ impl<'a> Reader<'a> {
             return self.list(stage);
         }
         if self.rest.peek() == Some(&'(') && stage.is_empty() {
-            self.skip_arithmetic();
+            let text = self.arithmetic();
+            // Only `((…))` computes; `((…) …)` are groups within each other.
+            if text.ends_with(')') {
+                stage.assignments.extend(self.computed(&text));
+            } else {
+                let mut reader = self.within(&text, self.depth);
+                stage.body = Some(reader.script(Stop::End));
+                self.too_deep |= reader.too_deep;
+                self.budget = reader.budget;
+            }
             return;
         }
         let body = self.script(Stop::Parenthesis);
@@ -242,17 +251,25 @@ impl<'a> Reader<'a> {
         self.assign_list(&name, texts);
     }
 
-    /// Up to the `))` that closes `((`.
-    pub(super) fn skip_arithmetic(&mut self) {
+    /// Up to the parenthesis that closes what was opened.
+    pub(super) fn arithmetic(&mut self) -> String {
+        let mut text = String::new();
         let mut depth = 1usize;
         for c in self.rest.by_ref() {
             match c {
                 '(' => depth += 1,
-                ')' if depth == 1 => return,
+                ')' if depth == 1 => break,
                 ')' => depth -= 1,
                 _ => {}
             }
+            text.push(c);
         }
+        text
+    }
+
+    /// What is run while something is computed.
+    pub(super) fn computed(&mut self, text: &str) -> Option<Word> {
+        (text.contains("$(") || text.contains('`')).then(|| self.expanded(text))
     }
 
     fn words(&mut self, stage: &mut Stage) {

@@ -1,7 +1,7 @@
 //! What `echo` and `printf` print.
 
-use super::Word;
 use super::quote::unescape;
+use super::{Script, Word};
 
 /// Formats are gone through at most this often: they are used again while words are left.
 const MOST_ROUNDS: usize = 64;
@@ -19,6 +19,20 @@ pub(crate) fn printed(words: &[Word]) -> Option<String> {
             (*format != "-v").then(|| formatted(format, values))
         }
         _ => None,
+    }
+}
+
+/// What a script prints, where that can be seen: `echo rm` is a way to write `rm`.
+pub(super) fn output_of(script: &Script) -> Option<String> {
+    let [pipeline] = script.pipelines.as_slice() else { return None };
+    let [stage] = pipeline.stages.as_slice() else { return None };
+    if !stage.redirects.is_empty() || !stage.words.iter().all(|word| word.known) {
+        return None;
+    }
+    let words: Vec<&str> = stage.words.iter().map(|word| word.text.as_str()).collect();
+    match words.as_slice() {
+        ["which", name] | ["command", "-v", name] | ["type", "-p" | "-P", name] => Some((*name).to_owned()),
+        _ => printed(&stage.words).map(|text| text.trim_end_matches('\n').to_owned()),
     }
 }
 

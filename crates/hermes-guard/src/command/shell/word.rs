@@ -3,7 +3,7 @@
 use super::expand::braces;
 use super::learn::POSITIONAL;
 use super::parse::{DEEPEST, Reader, Stop};
-use super::print::printed;
+use super::print::output_of;
 use super::quote::ansi_c;
 use super::{Inner, Script, Substitution, Word};
 
@@ -171,8 +171,9 @@ impl Reader<'_> {
                 self.rest.next();
                 if self.rest.peek() == Some(&'(') {
                     self.rest.next();
-                    self.skip_arithmetic();
+                    let text = self.arithmetic();
                     self.rest.next_if_eq(&')');
+                    builder.inner.extend(self.computed(&text).into_iter().flat_map(|word| word.inner));
                     builder.text.push('0');
                     builder.known = false;
                 } else {
@@ -241,6 +242,11 @@ impl Reader<'_> {
         let name: String = inside.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
         let operation: String = inside.chars().skip(name.chars().count()).collect();
         if operation.is_empty() || name == "IFS" || name == "HOME" {
+            if operation.is_empty() && name != "IFS" && !self.variables.contains_key(&name) {
+                builder.text.push_str(&format!("${{{name}}}"));
+                builder.known = false;
+                return;
+            }
             return self.value(builder, &name, around);
         }
         if let Some(values) = self.variables.get(&name).cloned() {
@@ -251,7 +257,10 @@ impl Reader<'_> {
                     let value = index.parse().ok().and_then(|at: usize| values.get(at).cloned());
                     return self.put(builder, &value.map_or(values, |value| vec![value]), around);
                 }
-                None if operation.starts_with([':', '-']) => return self.put(builder, &values, around),
+                None if operation.starts_with([':', '-']) => {
+                    let part = values.first().and_then(|value| part_of(value, &operation));
+                    return self.put(builder, &part.map_or(values, |part| vec![part]), around);
+                }
                 None => {}
             }
         }
@@ -344,16 +353,11 @@ fn substitute(builder: &mut Builder, script: Script, around: Around, separators:
     builder.inner.push(Inner { script, kind: Substitution::Output });
 }
 
-/// What a script prints, where that can be seen: `echo rm` is a way to write `rm`.
-fn output_of(script: &Script) -> Option<String> {
-    let [pipeline] = script.pipelines.as_slice() else { return None };
-    let [stage] = pipeline.stages.as_slice() else { return None };
-    if !stage.redirects.is_empty() || !stage.words.iter().all(|word| word.known) {
-        return None;
-    }
-    let words: Vec<&str> = stage.words.iter().map(|word| word.text.as_str()).collect();
-    match words.as_slice() {
-        ["which", name] | ["command", "-v", name] | ["type", "-p" | "-P", name] => Some((*name).to_owned()),
-        _ => printed(&stage.words).map(|text| text.trim_end_matches('\n').to_owned()),
-    }
+/// The letters that `${name:from:count}` picks.
+fn part_of(value: &str, operation: &str) -> Option<String> {
+    let (from, count) = match operation.strip_prefix(':')?.split_once(':') {
+        Some((from, count)) => (from, count.trim().parse().ok()?),
+        None => (operation.strip_prefix(':')?, usize::MAX),
+    };
+    Some(value.chars().skip(from.trim().parse().ok()?).take(count).collect())
 }

@@ -17,6 +17,7 @@ use super::shell::Word;
 pub(crate) use container::verb as container_verb;
 pub(crate) use glob::matches_glob;
 pub(crate) use guess::text_in;
+use shells::script_words;
 pub(crate) use shells::{is_shell, script_file, shell_text};
 pub(crate) use talk::only_talks;
 pub(crate) use text::{marked, runs_marked};
@@ -77,6 +78,7 @@ pub(crate) fn passes_on(name: &str) -> bool {
 /// The program a word names: without its folder, in lower case.
 pub(crate) fn program(word: &Word) -> String {
     let name = word.text.rsplit('/').next().unwrap_or(&word.text).to_lowercase();
+    let name = if word.known || name.starts_with('$') { name } else { without_names(&name) };
     if name.len() <= 32 && name.contains(['*', '?', '[']) {
         // A pattern that only matches the wanted program is a way of writing it.
         const HIDDEN: &[&str] = &["rm", "dd", "mkfs", "shutdown", "reboot", "chmod", "bash", "sh"];
@@ -85,6 +87,24 @@ pub(crate) fn program(word: &Word) -> String {
         }
     }
     name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)
+}
+
+/// Names within a name are mostly empty: `r$@m`.
+fn without_names(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    let mut rest = name.chars();
+    while let Some(c) = rest.next() {
+        match (c, rest.clone().next()) {
+            ('$', Some('{')) => {
+                rest.by_ref().find(|c| *c == '}');
+            }
+            ('$', Some('@' | '*' | '0'..='9')) => {
+                rest.next();
+            }
+            (c, _) => plain.push(c),
+        }
+    }
+    plain
 }
 
 /// Everything these words run, the words themselves included unless they only pass something on.
@@ -101,6 +121,8 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
     if depth > DEEPEST {
         return;
     }
+    // A whole command where only its name should stand.
+    found.extend(text_in(&first.text).map(|text| Run::MaybeText(text.to_owned())));
     found.extend(text::texts(&name, rest).into_iter().map(|word| Run::Text { word, via }));
     if let Some(wrapper) = wrapper(&name) {
         // What a wrapper does with its own options is a rule's business too (`sudo -S`).
@@ -111,6 +133,8 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
             if let Some(word) = shell_text(rest) {
                 found.push(Run::Text { word: word.clone(), via });
             }
+            // What a script is given it may run: `sh -c '"$@"' _ …`.
+            guess::guess(&name, script_words(rest), found);
         }
         "eval" => found.push(Run::Text { word: joined(rest), via }),
         "watch" | "ssh" | "mosh" => found.extend(remote(&name, rest, via)),
@@ -158,6 +182,9 @@ fn behind_wrapper(
         "xargs" | "parallel" => Via::Xargs,
         _ => via,
     };
+    if name == "parallel" {
+        found.extend(command.first().map(|word| Run::Text { word: word.clone(), via }));
+    }
     follow(command, via, found, depth + 1);
 }
 

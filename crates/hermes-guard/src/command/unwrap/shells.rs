@@ -32,6 +32,13 @@ pub(crate) fn shell_text(rest: &[Word]) -> Option<&Word> {
     None
 }
 
+/// The words behind the text or the script of a shell.
+pub(super) fn script_words(rest: &[Word]) -> &[Word] {
+    let script = shell_text(rest).or_else(|| script_file(rest));
+    let at = script.and_then(|script| rest.iter().position(|word| std::ptr::eq(word, script)));
+    at.and_then(|at| rest.get(at + 1..)).unwrap_or_default()
+}
+
 /// The script file of a shell, or none if it reads its input.
 pub(crate) fn script_file(rest: &[Word]) -> Option<&Word> {
     let mut rest = rest.iter();

@@ -21,6 +21,7 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["nix-shell", "nix", "guix"], &["--run", "--command", "-c"]),
     (&["npx", "npm", "pnpm", "yarn", "bunx"], &["-c", "--call", "--shell-mode"]),
     (&["man"], &["-P", "--pager"]),
+    (&["cargo"], &["-s", "--shell"]),
     (&["ssh", "scp", "sftp", "mosh", "sshfs", "autossh"], &["-o", "-S", "--ssh"]),
 ];
 

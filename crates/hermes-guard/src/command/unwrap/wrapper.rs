@@ -80,10 +80,6 @@ const WRAPPERS: &[(&[&str], &[&str], usize)] = &[
             "dbus-run-session",
             "dbus-launch",
             "valgrind",
-            "npx",
-            "bunx",
-            "pipx",
-            "uvx",
             "winpty",
             "gosu",
             "su-exec",
@@ -92,9 +88,10 @@ const WRAPPERS: &[(&[&str], &[&str], usize)] = &[
             "eatmydata",
             "cpulimit",
         ],
-        &["-p", "--package", "--config", "--from", "--with", "-l"],
+        &[],
         0,
     ),
+    (&["npx", "bunx", "pipx", "uvx"], &["-p", "--package", "--from", "--with"], 0),
 ];
 
 /// Those that run the words behind a verb, and how many words stand between.
@@ -154,7 +151,11 @@ pub(super) fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Opti
     let mut text = None;
     while let Some(word) = rest.get(at) {
         let given = word.text.as_str();
-        if matches!((name, given), ("env", "-S" | "--split-string") | ("flock", "-c" | "--command")) {
+        let attached = ["--split-string=", "-S"].iter().find_map(|option| given.strip_prefix(option));
+        if let Some(given) = attached.filter(|given| name == "env" && !given.is_empty()) {
+            text = Some(Word { text: given.to_owned(), ..word.clone() });
+            at += 1;
+        } else if matches!((name, given), ("env", "-S" | "--split-string") | ("flock", "-c" | "--command")) {
             text = rest.get(at + 1).cloned();
             at += 2;
         } else if name == "command" && matches!(given, "-v" | "-V") {
