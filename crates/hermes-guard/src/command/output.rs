@@ -38,6 +38,7 @@ const SET_UP: &[&str] = &[
 /// Words with which other programs are asked for them.
 const SET_UP_WORDS: &[&str] = &[
     "init",
+    "signin",
     "hook",
     "shellenv",
     "env",

@@ -3,7 +3,9 @@
 mod asked;
 mod judged;
 mod led_to;
+mod month;
 mod quiet;
+mod spellings;
 mod week;
 
 use hermes_guard::{Judgement, Places, decide, judge};
@@ -13,7 +15,9 @@ use proptest::prelude::*;
 use asked::{DANGEROUS, DENIED, DISGUISED};
 use judged::{JUDGED, NEVER};
 use led_to::{FOLLOWED, TEXTS, UNSEEN, WRAPPED};
+use month::MONTH;
 use quiet::{EVERYDAY, HARMLESS};
+use spellings::SPELLINGS;
 use week::ANOTHER_WEEK;
 
 const PLACES: Places<'_> = Places { home: Some("/home/me"), hermes_home: Some("/home/me/.hermes") };
@@ -69,6 +73,8 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
         "",
         "filling a plain file is everyday; devices and targets nobody knows are asked about",
     ),
+    ("dd if=in.bin bs=1 count=4 | xxd", "", "a plain file is read and shown"),
+    ("c='cd x && rm -rf y'; $c", "", "operators in a value are words to the shell: only cd would be run"),
     ("git rm -r --cached node_modules", "", "the files stay; only the index forgets them"),
     (
         "some-tool --message 'do not rm -rf x'",
@@ -100,6 +106,26 @@ fn what_a_command_leads_to_is_asked_about() {
 }
 
 #[test]
+fn no_spelling_is_simply_run() {
+    let run: Vec<&&str> = SPELLINGS.iter().filter(|command| keys(command).is_empty()).collect();
+    assert!(run.is_empty(), "{run:#?}");
+}
+
+/// Whatever leads to one dangerous command leads to any other.
+#[test]
+fn every_way_leads_to_every_command() {
+    const OTHERS: &[&str] =
+        &["chmod -R 777 x", "find . -delete", "systemctl stop x", "pkill -9 x", "sudo rm -r x"];
+    let ways = [DISGUISED, WRAPPED, TEXTS, FOLLOWED].concat();
+    let ways = ways.iter().map(|(command, _)| *command).filter(|command| command.contains("rm -rf x"));
+    let commands: Vec<String> =
+        ways.flat_map(|way| OTHERS.iter().map(move |other| way.replace("rm -rf x", other))).collect();
+    assert!(commands.len() > 500);
+    let run: Vec<&String> = commands.iter().filter(|command| keys(command).is_empty()).collect();
+    assert!(run.is_empty(), "{run:#?}");
+}
+
+#[test]
 fn dangers_no_pattern_names_are_asked_about() {
     check(JUDGED);
 }
@@ -112,7 +138,7 @@ fn some_are_never_run() {
 
 #[test]
 fn harmless_commands_are_not_asked_about() {
-    let all = HARMLESS.iter().chain(EVERYDAY).chain(ANOTHER_WEEK);
+    let all = HARMLESS.iter().chain(EVERYDAY).chain(ANOTHER_WEEK).chain(MONTH);
     let table: Vec<(&str, &str)> = all.map(|command| (*command, "")).collect();
     check(&table);
 }
@@ -185,6 +211,24 @@ fn hostile_texts_come_to_an_end() {
         "$((",
         "sh -c '",
         "a`b",
+        "((",
+        "$(($(a)))",
+        "foo rm ",
+        "foo sudo 'rm x' ",
+        "docker run x ",
+        "ssh h 'ssh h ",
+        "set -- $@ $@;",
+        "a+=(x);${a[@]}",
+        "printf -v a %s%s $a $a;",
+        "echo x > a;sh a;",
+        "alias a=b;a;",
+        "vim '!!!!!!!' ",
+        "tee >(sh) ",
+        "bash <(echo x) ",
+        "A='b c' d ",
+        "while read x; do $x; done <<< y;",
+        "uv run ",
+        "sh -c a ",
     ];
     for piece in pieces {
         let text: String = piece.repeat(LONGEST / piece.len()).chars().take(LONGEST).collect();

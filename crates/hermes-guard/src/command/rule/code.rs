@@ -153,13 +153,20 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     (unseen || suspicious(given)).then_some(Ask(KEY))
 }
 
-/// `system(…)`, or a pipe to or from a command. A `|` between quotes or slashes is none.
+/// `system(…)`, or a pipe to or from a command that does more than arrange what it is given.
 fn awk_runs(code: &str) -> bool {
     let piped = code.split('|').skip(1).any(|after| {
         let after = after.trim_start_matches(['&', ' ']);
-        after.starts_with('"') || after.starts_with("getline")
+        let command = after.strip_prefix('"').and_then(|rest| rest.split('"').next());
+        command.is_some_and(|command| !only_arranges(command)) || after.starts_with("getline")
     });
     piped || code.contains("system(") || code.contains("|&")
+}
+
+fn only_arranges(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    matches!(first, "sort" | "uniq" | "head" | "tail" | "cat" | "column" | "wc" | "tr")
+        && !command.contains([';', '&', '$', '`', '>', '\n'])
 }
 
 /// Scripts of sed seldom run anything.
@@ -181,8 +188,9 @@ fn code_of<'a>(argv: &Argv<'a>) -> Option<&'a str> {
         match text {
             "eval" if argv.name == "deno" => return texts.next(),
             "--eval" | "--print" => return texts.next(),
-            // A module or a script: what follows belongs to it.
-            "-m" | "--" => return None,
+            // A module or a script: what follows belongs to it, and is code for one of them.
+            "-m" => return if texts.next() == Some("timeit") { texts.last() } else { None },
+            "--" => return None,
             _ if text.starts_with("--eval=") => return text.strip_prefix("--eval="),
             _ if text.starts_with("--") => {}
             _ if text.starts_with('-') && text.len() > 1 => {

@@ -75,7 +75,8 @@ fn dd(argv: &Argv<'_>) -> Option<Finding> {
     let plain = |target: &str| {
         !target.contains('$') && (!target.starts_with('/') || is_temporary(target) || target == "/dev/null")
     };
-    let harmless = !is_block_device(source) && !source.contains('$') && target.is_some_and(plain);
+    // Without a target it prints.
+    let harmless = !is_block_device(source) && !source.contains('$') && target.is_none_or(plain);
     (!harmless).then_some(Ask("disk copy"))
 }
 

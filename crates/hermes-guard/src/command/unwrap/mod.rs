@@ -17,8 +17,8 @@ use super::shell::Word;
 pub(crate) use container::verb as container_verb;
 pub(crate) use glob::matches_glob;
 pub(crate) use guess::text_in;
-use shells::script_words;
 pub(crate) use shells::{is_shell, script_file, shell_text};
+use shells::{lost_quotes, script_words};
 pub(crate) use talk::only_talks;
 pub(crate) use text::{marked, runs_marked};
 
@@ -135,6 +135,7 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
             }
             // What a script is given it may run: `sh -c '"$@"' _ …`.
             guess::guess(&name, script_words(rest), found);
+            found.extend(lost_quotes(rest).map(Run::MaybeText));
         }
         "eval" => found.push(Run::Text { word: joined(rest), via }),
         "watch" | "ssh" | "mosh" => found.extend(remote(&name, rest, via)),

@@ -39,6 +39,14 @@ pub(super) fn script_words(rest: &[Word]) -> &[Word] {
     at.and_then(|at| rest.get(at + 1..)).unwrap_or_default()
 }
 
+/// `sh -c rm -rf x`: quotes have been lost on the way, and all of it was meant.
+pub(super) fn lost_quotes(rest: &[Word]) -> Option<String> {
+    let text = shell_text(rest).filter(|word| !word.text.contains(char::is_whitespace))?;
+    let words = std::iter::once(text).chain(script_words(rest));
+    let texts: Vec<&str> = words.map(|word| word.text.as_str()).collect();
+    (texts.len() > 1).then(|| texts.join(" "))
+}
+
 /// The script file of a shell, or none if it reads its input.
 pub(crate) fn script_file(rest: &[Word]) -> Option<&Word> {
     let mut rest = rest.iter();
