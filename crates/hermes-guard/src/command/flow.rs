@@ -2,7 +2,7 @@
 
 use super::argv::Argv;
 use super::rule::{is_interpreter, is_sql_client};
-use super::shell::{Direction, Script, Stage, Substitution, Word, read};
+use super::shell::{Direction, Script, Stage, Substitution, Variables, Word, read};
 use super::unwrap::{Run, Via, is_shell, remote_words, runs_marked, script_file, shell_text, unwrap};
 
 /// Texts within texts, to see what reads an input.
@@ -57,11 +57,13 @@ impl Consumer {
                     }
                 }
                 // `ssh host 'bash -s'`: the input is that of what the text starts.
-                Run::Text { word, via } => match Self::first_of(&read(&word.text), depth + 1) {
-                    Self::Other => {}
-                    Self::Shell(_) => return Self::Shell(via),
-                    inner => found = inner,
-                },
+                Run::Text { word, via } => {
+                    match Self::first_of(&read(&word.text, &Variables::default()), depth + 1) {
+                        Self::Other => {}
+                        Self::Shell(_) => return Self::Shell(via),
+                        inner => found = inner,
+                    }
+                }
                 Run::MaybeCommand(_) | Run::MaybeText(_) => {}
             }
         }
@@ -109,13 +111,10 @@ fn reads_input(argv: &Argv<'_>) -> bool {
         let text = shell_text(argv.args);
         let filled_in =
             argv.via == Via::Xargs && text.is_none_or(|text| text.text.trim_start().starts_with("{}"));
-        return filled_in
-            || text.is_none()
-                && script_file(argv.args)
-                    .is_none_or(|file| matches!(file.text.as_str(), "/dev/stdin" | "-"));
+        return filled_in || text.is_none() && script_file(argv.args).is_none_or(|file| is_input(&file.text));
     }
     match name {
-        "source" | "." => argv.word(0) == "/dev/stdin",
+        "source" | "." => is_input(argv.word(0)),
         "at" | "batch" => !["-f", "-l", "-c", "-d", "-r"].iter().any(|option| argv.has(option)),
         "ssh" => remote_words(name, argv.args).is_empty() && !argv.has_letter('N'),
         "awk" | "gawk" | "mawk" => argv.texts().zip(argv.texts().skip(1)).any(|pair| pair == ("-f", "-")),
@@ -124,6 +123,10 @@ fn reads_input(argv: &Argv<'_>) -> bool {
                 && argv.texts().all(|text| text == "-" || matches!(text, "-u" | "-s" | "-I" | "-B" | "-q"))
         }
     }
+}
+
+fn is_input(file: &str) -> bool {
+    matches!(file, "/dev/stdin" | "-" | "/dev/fd/0" | "/proc/self/fd/0")
 }
 
 /// Every program a stage runs.

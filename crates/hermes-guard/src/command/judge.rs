@@ -14,7 +14,7 @@ use super::rule::{
     is_sql_client, opens_shell, redirected, runs_gateway, sends_given, suspicious, tells_secrets,
     wipes_store,
 };
-use super::shell::{Direction, Script, Stage, Substitution, Word, read};
+use super::shell::{Direction, Script, Stage, Substitution, Variables, Word, read};
 use super::unwrap::{Run, Via, is_shell, marked, only_talks, program, script_file, text_in, unwrap};
 
 const DEEPEST: usize = 16;
@@ -41,6 +41,8 @@ pub(super) struct Judge {
     denied: Option<Danger>,
     pub(super) memory: Memory,
     pub(super) functions: HashSet<String>,
+    /// What names are known to stand for; a text that is run knows them too.
+    variables: Variables,
     depth: usize,
     /// Whether what is read now runs on another machine or in a container.
     elsewhere: bool,
@@ -62,7 +64,8 @@ impl Judge {
             return self.add(Finding::Ask(TOO_DEEP), "");
         }
         self.depth += 1;
-        let script = read(text);
+        let script = read(text, &self.variables);
+        self.variables = script.variables.clone();
         if script.too_deep {
             self.add(Finding::Ask(TOO_DEEP), "");
         }
@@ -96,7 +99,12 @@ impl Judge {
         if self.certainty == Certainty::Guess {
             return;
         }
-        let mut guess = Self { depth: self.depth + 1, certainty: Certainty::Guess, ..Self::default() };
+        let mut guess = Self {
+            depth: self.depth + 1,
+            certainty: Certainty::Guess,
+            variables: self.variables.clone(),
+            ..Self::default()
+        };
         judged(&mut guess);
         let found = guess.dangers.into_iter().chain(guess.denied);
         for danger in found.filter(|danger| is_grave(&danger.key)) {

@@ -51,7 +51,9 @@ fn rm(argv: &Argv<'_>) -> Option<Finding> {
         return None;
     }
     let long = argv.has_long("--recursive");
-    let recursive = long || argv.has_letter('r') || argv.has_letter('R');
+    // What a function or a script is given may be options too.
+    let given = argv.args.iter().any(|word| !word.known && matches!(word.text.as_str(), "$@" | "$*"));
+    let recursive = long || given || argv.has_letter('r') || argv.has_letter('R');
     if recursive {
         let vital = argv.plain().any(is_vital);
         if vital || argv.has("--no-preserve-root") {

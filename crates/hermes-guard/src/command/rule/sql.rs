@@ -17,8 +17,8 @@ static TRUNCATE: LazyLock<Option<Regex>> =
 
 /// Programs whose words may run something, but never against a database.
 const NO_CLIENTS: &[&str] = &[
-    "git", "sed", "awk", "gawk", "mawk", "less", "more", "find", "fd", "man", "vim", "nvim", "emacs",
-    "python", "python3", "node", "perl", "ruby",
+    "cargo", "git", "sed", "awk", "gawk", "mawk", "less", "more", "find", "fd", "man", "vim", "nvim",
+    "emacs", "python", "python3", "node", "perl", "ruby",
 ];
 
 pub(in crate::command) fn is_client(name: &str) -> bool {

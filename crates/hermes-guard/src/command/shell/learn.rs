@@ -2,6 +2,9 @@
 //!
 //! A name may not hide what it stands for. Only what is written in the command itself is known.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use super::parse::Reader;
 use super::print::{formatted, output_of, printed};
 use super::{Direction, Stage, Word};
@@ -9,18 +12,37 @@ use super::{Direction, Stage, Word};
 const LONGEST_VALUE: usize = 1_000;
 const MOST_VARIABLES: usize = 200;
 
+/// What names stand for: one value, or those of a list. Texts within texts share it until one learns something new.
+#[derive(Debug, Clone)]
+pub(crate) struct Variables(Rc<HashMap<String, Vec<String>>>);
+
+impl Default for Variables {
+    fn default() -> Self {
+        Self(Rc::new(HashMap::from([("HOME".to_owned(), vec!["~".to_owned()])])))
+    }
+}
+
+impl Variables {
+    pub(super) fn get(&self, name: &str) -> Option<&Vec<String>> {
+        self.0.get(name)
+    }
+
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn set(&mut self, name: &str, values: Vec<String>) {
+        let length: usize = values.iter().map(|value| value.len() + 1).sum();
+        if length <= LONGEST_VALUE && (self.knows(name) || self.0.len() < MOST_VARIABLES) {
+            Rc::make_mut(&mut self.0).insert(name.to_owned(), values);
+        }
+    }
+}
+
 /// The name under which the words of `set --` are kept.
 pub(super) const POSITIONAL: &str = "@";
 
 impl Reader<'_> {
-    pub(super) fn remember(&mut self, name: &str, values: Vec<String>) {
-        let length: usize = values.iter().map(|value| value.len() + 1).sum();
-        let known = self.variables.contains_key(name);
-        if length <= LONGEST_VALUE && (known || self.variables.len() < MOST_VARIABLES) {
-            self.variables.insert(name.to_owned(), values);
-        }
-    }
-
     /// Remembers what a command makes known. `before` is what feeds it.
     pub(super) fn learn(&mut self, stage: &Stage, before: Option<&Stage>) {
         match stage.words.first().map(|word| word.text.as_str()) {
@@ -34,7 +56,7 @@ impl Reader<'_> {
                 if let [_, name, is_in, values @ ..] = stage.words.as_slice()
                     && is_in.text == "in"
                 {
-                    self.remember(&name.text, vec![texts(values).join(" ")]);
+                    self.variables.set(&name.text, vec![texts(values).join(" ")]);
                 }
             }
             Some("read" | "mapfile" | "readarray") => self.read_into(stage, before),
@@ -43,13 +65,13 @@ impl Reader<'_> {
                     texts(stage.words.get(1..).unwrap_or_default()).as_slice()
                     && *option == "-v"
                 {
-                    self.remember(name, vec![formatted(format, values)]);
+                    self.variables.set(name, vec![formatted(format, values)]);
                 }
             }
             Some("set") => {
                 if let Some(at) = stage.words.iter().position(|word| word.text == "--") {
                     let values = stage.words.iter().skip(at + 1).map(|word| word.text.clone());
-                    self.remember(POSITIONAL, values.collect());
+                    self.variables.set(POSITIONAL, values.collect());
                 }
             }
             Some(_) => {}
@@ -69,9 +91,9 @@ impl Reader<'_> {
                 Some(first) => first.push_str(value),
                 None => values.push(value.to_owned()),
             }
-            return self.remember(name, values);
+            return self.variables.set(name, values);
         }
-        self.remember(name, vec![value.to_owned()]);
+        self.variables.set(name, vec![value.to_owned()]);
     }
 
     /// `name=(…)` and `name+=(…)`.
@@ -80,9 +102,9 @@ impl Reader<'_> {
         if let Some(name) = name.strip_suffix('+') {
             let mut all = self.variables.get(name).cloned().unwrap_or_default();
             all.append(&mut values);
-            return self.remember(name, all);
+            return self.variables.set(name, all);
         }
-        self.remember(name, values);
+        self.variables.set(name, values);
     }
 
     /// `read a b <<< 'rm -rf x'`: each name gets a word, the last one all the rest.
@@ -102,7 +124,7 @@ impl Reader<'_> {
                 Some(parts) if at + 1 < names.len() => parts,
                 _ => (rest, ""),
             };
-            self.remember(name, vec![value.to_owned()]);
+            self.variables.set(name, vec![value.to_owned()]);
             rest = left.trim_start();
         }
     }

@@ -10,6 +10,7 @@ mod print;
 mod quote;
 mod word;
 
+pub(crate) use learn::Variables;
 pub(crate) use parse::read;
 pub(crate) use print::printed;
 
@@ -21,6 +22,8 @@ pub(crate) struct Script {
     pub(crate) too_deep: bool,
     /// Names of functions it defines.
     pub(crate) functions: Vec<String>,
+    /// What names stand for at its end.
+    pub(crate) variables: Variables,
 }
 
 impl Script {

@@ -3,11 +3,10 @@
 //! Compound commands are read flat: `if`, `do`, `{` and their like only say that a command follows, and whatever a loop
 //! or a function holds is judged as if it ran.
 
-use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::{Direction, End, Pipeline, Redirect, Script, Stage, Word};
+use super::{Direction, End, Pipeline, Redirect, Script, Stage, Variables, Word};
 
 /// Substitutions and groups within each other; deeper ones are not looked into.
 pub(super) const DEEPEST: usize = 24;
@@ -20,12 +19,13 @@ const ANNOUNCE: &[&str] = &[
     "esac",
 ];
 
-/// Reads a command line.
-pub(crate) fn read(text: &str) -> Script {
-    let mut reader = Reader::new(text, HashMap::from([("HOME".to_owned(), vec!["~".to_owned()])]), 0);
+/// Reads a command line, given what names are known to stand for.
+pub(crate) fn read(text: &str, variables: &Variables) -> Script {
+    let mut reader = Reader::new(text, variables.clone(), 0);
     let mut script = reader.script(Stop::End);
     script.too_deep |= reader.too_deep;
     script.functions = reader.functions;
+    script.variables = reader.variables;
     script
 }
 
@@ -39,8 +39,7 @@ pub(super) enum Stop {
 /// Where in the text we are, and what is known there.
 pub(super) struct Reader<'a> {
     pub(super) rest: Peekable<Chars<'a>>,
-    /// What names stand for: one value, or those of a list.
-    pub(super) variables: HashMap<String, Vec<String>>,
+    pub(super) variables: Variables,
     /// What parts the words of a value without quotes.
     pub(super) separators: String,
     pub(super) depth: usize,
@@ -70,7 +69,7 @@ enum Joint {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str, variables: HashMap<String, Vec<String>>, depth: usize) -> Self {
+    pub(super) fn new(text: &'a str, variables: Variables, depth: usize) -> Self {
         Self {
             rest: text.chars().peekable(),
             variables,

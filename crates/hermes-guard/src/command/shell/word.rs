@@ -193,7 +193,7 @@ impl Reader<'_> {
                 }
                 self.value(builder, &name, around);
             }
-            Some(c @ ('1'..='9' | '@' | '*')) if self.variables.contains_key(POSITIONAL) => {
+            Some(c @ ('1'..='9' | '@' | '*')) if self.variables.knows(POSITIONAL) => {
                 self.rest.next();
                 self.positional(builder, c, around);
             }
@@ -239,10 +239,13 @@ impl Reader<'_> {
     }
 
     fn parameter_value(&mut self, builder: &mut Builder, inside: &str, around: Around) {
+        // `${!name}`: the name of a name.
+        let named = inside.strip_prefix('!').and_then(|name| self.variables.get(name)?.first().cloned());
+        let inside = named.as_deref().unwrap_or(inside);
         let name: String = inside.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
         let operation: String = inside.chars().skip(name.chars().count()).collect();
         if operation.is_empty() || name == "IFS" || name == "HOME" {
-            if operation.is_empty() && name != "IFS" && !self.variables.contains_key(&name) {
+            if operation.is_empty() && name != "IFS" && !self.variables.knows(&name) {
                 builder.text.push_str(&format!("${{{name}}}"));
                 builder.known = false;
                 return;

@@ -30,7 +30,10 @@ const GRAVE: &[&str] = &[
 ];
 
 pub(super) fn guess(name: &str, rest: &[Word], found: &mut Vec<Run>) {
-    if only_talks(name) || name == "git" {
+    // Of what is said to gh, only little is run.
+    let runs = name == "gh"
+        && rest.iter().take(1).any(|word| matches!(word.text.as_str(), "alias" | "cs" | "codespace"));
+    if only_talks(name) && !runs {
         return;
     }
     let starts = rest.iter().enumerate().filter(|(_, word)| begins(word)).map(|(at, _)| at).take(MOST_STARTS);

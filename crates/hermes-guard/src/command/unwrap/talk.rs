@@ -55,7 +55,6 @@ const TALKERS: &[&str] = &[
     "true",
     "false",
     ":",
-    "cargo",
     "pytest",
     "jest",
     "vitest",

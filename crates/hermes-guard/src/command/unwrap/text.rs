@@ -22,6 +22,11 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["npx", "npm", "pnpm", "yarn", "bunx"], &["-c", "--call", "--shell-mode"]),
     (&["man"], &["-P", "--pager"]),
     (&["cargo"], &["-s", "--shell"]),
+    (&["rg"], &["--pre"]),
+    (&["bat", "ack", "ag", "delta"], &["--pager"]),
+    (&["sort"], &["--compress-program"]),
+    (&["wget"], &["--use-askpass"]),
+    (&["powershell", "pwsh"], &["-Command", "-command", "-c"]),
     (&["ssh", "scp", "sftp", "mosh", "sshfs", "autossh"], &["-o", "-S", "--ssh"]),
 ];
 
@@ -73,6 +78,9 @@ fn values(rest: &[Word], options: &[&str]) -> Vec<Word> {
             found.extend(rest.get(at + 1).map(plain_value));
         } else if options.contains(&"-o") && given.starts_with("-o") {
             found.push(plain_value(word));
+        } else if let Some((_, value)) = given.split_once('=').filter(|(option, _)| options.contains(option))
+        {
+            found.push(Word { text: value.to_owned(), ..word.clone() });
         }
     }
     found
