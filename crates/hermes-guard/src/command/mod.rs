@@ -9,6 +9,7 @@
 mod allow;
 mod argv;
 mod flow;
+mod given;
 mod judge;
 mod memory;
 mod normal;

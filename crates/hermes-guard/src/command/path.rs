@@ -172,7 +172,9 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
 pub(super) fn is_secret(path: &str) -> bool {
     let public = [".pub", "known_hosts", ".ssh/config"].iter().any(|ending| path.ends_with(ending));
     !public
-        && (path.ends_with("/.ssh")
+        && (path == ".env"
+            || path.ends_with("/.env")
+            || path.ends_with("/.ssh")
             || path.ends_with("/.aws")
             || SECRETS.iter().any(|part| path.contains(part)))
 }

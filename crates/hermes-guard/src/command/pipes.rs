@@ -4,8 +4,9 @@ use super::flow::{Consumer, Flow, decodes, here_texts, stage_fetches};
 use super::judge::{DECODED, Judge, REMOTE, SENT, UNSEEN, starts_gateway};
 use super::memory::printed_text;
 use super::output::Output;
-use super::rule::{Finding, OUTSIDE, sends_input, tells_secrets};
+use super::rule::{Finding, OUTSIDE, SHELL_FOR_OTHERS, sends_input, tells_secrets};
 use super::shell::{End, Pipeline, Stage, Word};
+use super::unwrap::Via;
 
 impl Judge {
     pub(super) fn pipeline(&mut self, pipeline: &Pipeline, earlier: &[Pipeline], before: &mut Flow) {
@@ -29,10 +30,15 @@ impl Judge {
         // The end of a group that was read flat: it stands for all that came before.
         let grouped = pipeline.stages.first().is_some_and(Stage::is_empty);
         let mut flow = Flow::default();
+        let mut after_shell = false;
         for (at, stage) in pipeline.stages.iter().enumerate() {
-            let consumer = if at == 0 { Consumer::Other } else { Consumer::of(stage) };
+            let reader = Consumer::of(stage);
+            let consumer = if at == 0 { Consumer::Other } else { reader.clone() };
             if flow.tells_secrets && sends_input(stage) {
                 self.add(Finding::Ask(SENT), "");
+            }
+            if after_shell && sends_input(stage) {
+                self.add(SHELL_FOR_OTHERS, "");
             }
             let runs = matches!(consumer, Consumer::Shell(_) | Consumer::Code);
             if runs && (flow.fetches || grouped && before.fetches) {
@@ -60,6 +66,7 @@ impl Judge {
             flow.fetches |= stage_fetches(stage);
             flow.decodes |= decodes(stage);
             flow.tells_secrets |= tells_secrets(stage);
+            after_shell = reader == Consumer::Shell(Via::Directly);
         }
         before.fetches |= flow.fetches;
         before.decodes |= flow.decodes;

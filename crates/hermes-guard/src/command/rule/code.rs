@@ -155,12 +155,28 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
 
 /// `system(…)`, or a pipe to or from a command that does more than arrange what it is given.
 fn awk_runs(code: &str) -> bool {
-    let piped = code.split('|').skip(1).any(|after| {
+    let piped = unquoted_pipes(code).any(|after| {
         let after = after.trim_start_matches(['&', ' ']);
         let command = after.strip_prefix('"').and_then(|rest| rest.split('"').next());
         command.is_some_and(|command| !only_arranges(command)) || after.starts_with("getline")
     });
     piped || code.contains("system(") || code.contains("|&")
+}
+
+/// What follows each `|` that is not part of a string.
+fn unquoted_pipes(code: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let mut escaped = false;
+    code.char_indices().filter_map(move |(at, c)| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => quoted = !quoted,
+            '|' if !quoted => return code.get(at + 1..),
+            _ => {}
+        }
+        None
+    })
 }
 
 fn only_arranges(command: &str) -> bool {

@@ -39,6 +39,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "stash" => matches!(rest.first(), Some(&("clear" | "drop"))),
         "filter-branch" | "filter-repo" => true,
         "reflog" => rest.first() == Some(&"expire"),
+        "worktree" => rest.first() == Some(&"remove") && (letter('f') || has("--force")),
         "rm" => (letter('r') || has("--recursive")) && !(has("--cached") || letter('n') || has("--dry-run")),
         // Everything at once; single files are everyday.
         "checkout" | "switch" => {
@@ -58,7 +59,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "clean" => Ask("git clean -f"),
         "branch" => Ask("git branch -D"),
         "rm" => Ask("recursive delete"),
-        "checkout" | "switch" | "restore" => Ask("discard uncommitted work"),
+        "checkout" | "switch" | "restore" | "worktree" => Ask("discard uncommitted work"),
         _ => Ask("discard git history"),
     })
 }

@@ -21,6 +21,7 @@ mod write;
 pub(super) use code::{is_interpreter, suspicious};
 pub(super) use grave::is_grave;
 pub(super) use hermes::{OUTSIDE, runs_gateway};
+pub(super) use network::SHELL as SHELL_FOR_OTHERS;
 pub(super) use network::{opens_shell, sends_given, sends_input, tells_secrets};
 pub(super) use project::wipes_store;
 pub(super) use setting::{check as check_setting, is_run as is_run_by_name};

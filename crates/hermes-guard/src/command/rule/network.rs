@@ -6,7 +6,7 @@ use crate::command::path::is_secret;
 use crate::command::shell::{Direction, Redirect, Stage};
 use crate::command::unwrap::{is_shell, program};
 
-const SHELL: Finding = Ask("shell for somebody else");
+pub(in crate::command) const SHELL: Finding = Ask("shell for somebody else");
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     match argv.name.as_str() {
@@ -27,7 +27,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
             argv.texts().any(runs).then_some(SHELL)
         }
         "curl" | "wget" | "http" | "https" | "xh" => uploads(argv).then_some(Ask("send secrets away")),
-        "scp" | "rsync" | "sftp" => {
+        "scp" | "rsync" | "sftp" | "aws" | "gsutil" | "rclone" => {
             let (target, sources) = split_last(argv)?;
             let away = target.contains(':') && sources.iter().any(|source| is_secret(source));
             away.then_some(Ask("send secrets away"))
@@ -96,6 +96,7 @@ pub(in crate::command) fn tells_secrets(stage: &Stage) -> bool {
     match program(first).as_str() {
         "env" | "printenv" | "set" => rest.is_empty(),
         "export" => rest.first().is_none_or(|word| word.text == "-p"),
+        "gpg" => rest.iter().any(|word| word.text.starts_with("--export-secret")),
         "cat" | "tar" | "base64" | "gzip" | "head" | "tail" | "xxd" | "zip" => {
             let files = stage.redirects.iter().map(|redirect| &redirect.target);
             rest.iter().chain(files).any(|word| is_secret(&word.text))

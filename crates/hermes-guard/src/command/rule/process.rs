@@ -49,6 +49,9 @@ fn by_name(argv: &Argv<'_>) -> Option<Finding> {
     if argv.texts().any(named) {
         return Some(Ask("kill hermes/gateway process (self-termination)"));
     }
+    if argv.name == "pkill" && argv.plain().any(|pattern| matches!(pattern, "." | ".*" | "")) {
+        return Some(Ask("force kill processes"));
+    }
     let mut texts = argv.texts().peekable();
     while let Some(text) = texts.next() {
         let next = texts.peek().copied().unwrap_or_default();

@@ -44,6 +44,9 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
             Some(Ask("stop/disable system service"))
         }
         "service" if matches!(argv.word(1), "stop" | "restart") => Some(Ask("stop/disable system service")),
+        "launchctl" if matches!(argv.word(0), "load" | "bootstrap" | "enable" | "submit") => {
+            Some(Ask("start something with the system"))
+        }
         "launchctl"
             if matches!(argv.word(0), "unload" | "bootout" | "stop" | "remove" | "kickstart" | "disable") =>
         {

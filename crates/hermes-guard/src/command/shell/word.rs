@@ -246,7 +246,7 @@ impl Reader<'_> {
         let operation: String = inside.chars().skip(name.chars().count()).collect();
         if operation.is_empty() || name == "IFS" || name == "HOME" {
             if operation.is_empty() && name != "IFS" && !self.variables.knows(&name) {
-                builder.text.push_str(&format!("${{{name}}}"));
+                builder.text.extend(["${", name.as_str(), "}"]);
                 builder.known = false;
                 return;
             }

@@ -59,10 +59,10 @@ pub(crate) fn text_in(text: &str) -> Option<&str> {
     if text.len() > LONGEST || !text.contains(char::is_whitespace) {
         return None;
     }
-    let value = match text.split_once('=') {
-        Some((name, value)) if !name.contains(char::is_whitespace) => value,
-        _ => text,
-    };
+    // `--checkpoint-action=exec=…`: more than one name may stand before it.
+    let first = text.split(char::is_whitespace).next().unwrap_or_default();
+    let name = first.rfind('=').map_or(0, |at| at + 1);
+    let value = text.get(name..).unwrap_or(text);
     let value = value.trim_start_matches([' ', '!', '|', ':', '\\', '+', '@', '"', '\'', '(']);
     let value = value.strip_prefix("shell ").unwrap_or(value);
     value.contains(char::is_whitespace).then_some(value)

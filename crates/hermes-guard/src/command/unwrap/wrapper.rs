@@ -151,11 +151,12 @@ pub(super) fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Opti
     let mut text = None;
     while let Some(word) = rest.get(at) {
         let given = word.text.as_str();
-        let attached = ["--split-string=", "-S"].iter().find_map(|option| given.strip_prefix(option));
-        if let Some(given) = attached.filter(|given| name == "env" && !given.is_empty()) {
-            text = Some(Word { text: given.to_owned(), ..word.clone() });
-            at += 1;
-        } else if matches!((name, given), ("env", "-S" | "--split-string") | ("flock", "-c" | "--command")) {
+        if let Some(given) = split_given(name, given) {
+            // The rest of the words are part of the command.
+            let behind = super::joined(rest.get(at + 1..).unwrap_or_default());
+            let text = format!("{given} {}", behind.text);
+            return (rest.len(), Some(Word { text, ..behind }));
+        } else if matches!((name, given), ("flock", "-c" | "--command")) {
             text = rest.get(at + 1).cloned();
             at += 2;
         } else if name == "command" && matches!(given, "-v" | "-V") {
@@ -178,6 +179,12 @@ pub(super) fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Opti
         }
     }
     (at.min(rest.len()), text)
+}
+
+/// What `env -S` splits into a command; it may stand in the option itself.
+fn split_given<'a>(name: &str, given: &'a str) -> Option<&'a str> {
+    let given = given.strip_prefix("--split-string").or_else(|| given.strip_prefix("-S"));
+    given.filter(|_| name == "env").map(|given| given.trim_start_matches('='))
 }
 
 /// `NAME=value` before a command.
