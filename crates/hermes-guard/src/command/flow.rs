@@ -116,6 +116,8 @@ fn reads_input(argv: &Argv<'_>) -> bool {
     match name {
         "source" | "." => is_input(argv.word(0)),
         "at" | "batch" => !["-f", "-l", "-c", "-d", "-r"].iter().any(|option| argv.has(option)),
+        "su" => !argv.has("-c") && !argv.has("--command"),
+        "nix-shell" => !argv.has("--run") && !argv.has("--command"),
         "ssh" => remote_words(name, argv.args).is_empty() && !argv.has_letter('N'),
         "awk" | "gawk" | "mawk" => argv.texts().zip(argv.texts().skip(1)).any(|pair| pair == ("-f", "-")),
         _ => {

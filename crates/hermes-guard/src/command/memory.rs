@@ -8,6 +8,8 @@ use super::unwrap::program;
 
 /// Longer values of an alias are not followed: each use would cost as much again.
 const LONGEST_ALIAS: usize = 100;
+/// Longer files are not followed when they are copied: copies of copies would cost too much.
+const LONGEST_COPY: usize = 2_000;
 /// Where a text waits that was put on a descriptor.
 const DESCRIPTOR: &str = "&";
 
@@ -34,13 +36,13 @@ impl Memory {
     }
 
     pub(super) fn is_written(&self, path: &str) -> bool {
-        self.written.contains_key(plain_path(path))
+        self.written.contains_key(file_name(path))
     }
 
     /// The text of a file that the command itself has written. It is given once: what has been judged stays judged, and
     /// a file that is run again and again would be read as often.
     pub(super) fn take_written(&mut self, path: &str) -> Option<String> {
-        self.written.remove(plain_path(path))
+        self.written.remove(file_name(path))
     }
 
     pub(super) fn take_descriptor(&mut self) -> Option<String> {
@@ -60,7 +62,7 @@ impl Memory {
         let files = stage.words.iter().skip(1).filter(|word| is_tee && !word.text.starts_with('-'));
         let outs = stage.redirects.iter().filter(|redirect| redirect.direction == Direction::Out);
         for file in files.chain(outs.map(|redirect| &redirect.target)).filter(|file| file.known) {
-            let known = self.written.entry(plain_path(&file.text).to_owned()).or_default();
+            let known = self.written.entry(file_name(&file.text).to_owned()).or_default();
             known.push_str(&text);
             known.push('\n');
         }
@@ -87,16 +89,22 @@ impl Memory {
                     self.names.insert(name.text.clone(), vec![program(path)]);
                 }
             }
-            "cp" | "ln" | "mv" | "install" => {
-                let plain: Vec<&Word> = rest.iter().filter(|word| !word.text.starts_with('-')).collect();
-                // Only programs: `cp rm notes` copies a file that happens to be called so.
-                if let [source, target] = plain.as_slice()
-                    && (source.text.contains("bin/") || !source.inner.is_empty())
-                {
-                    self.names.insert(plain_path(&target.text).to_owned(), vec![program(source)]);
-                }
-            }
+            "cp" | "ln" | "mv" | "install" => self.note_copy(rest),
             _ => {}
+        }
+    }
+
+    /// What is known of a file or a program is known of its copy.
+    fn note_copy(&mut self, rest: &[Word]) {
+        let plain: Vec<&Word> = rest.iter().filter(|word| !word.text.starts_with('-')).collect();
+        let [source, target] = plain.as_slice() else { return };
+        let text = self.written.get(file_name(&source.text)).filter(|text| text.len() <= LONGEST_COPY);
+        if let Some(text) = text.cloned() {
+            self.written.insert(file_name(&target.text).to_owned(), text);
+        }
+        // Only programs: `cp rm notes` copies a file that happens to be called so.
+        if source.text.contains("bin/") || !source.inner.is_empty() {
+            self.names.insert(plain_path(&target.text).to_owned(), vec![program(source)]);
         }
     }
 
@@ -140,6 +148,11 @@ pub(super) fn printed_text(stage: &Stage, before: Option<&Stage>) -> Option<Stri
         "cat" | "tee" => printed_text(before?, None),
         _ => None,
     }
+}
+
+/// Files that are written are known by their names alone: the folder may be another one's `.` by then.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn plain_path(path: &str) -> &str {

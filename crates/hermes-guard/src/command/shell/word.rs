@@ -264,7 +264,11 @@ impl Reader<'_> {
                     let part = values.first().and_then(|value| part_of(value, &operation));
                     return self.put(builder, &part.map_or(values, |part| vec![part]), around);
                 }
-                None => {}
+                None => {
+                    if let Some(text) = values.first().and_then(|value| replaced(value, &operation)) {
+                        return self.put(builder, &[text], around);
+                    }
+                }
             }
         }
         let default = [":-", ":=", "-", "="].iter().find_map(|sign| operation.strip_prefix(sign));
@@ -354,6 +358,17 @@ fn substitute(builder: &mut Builder, script: Script, around: Around, separators:
         builder.known = false;
     }
     builder.inner.push(Inner { script, kind: Substitution::Output });
+}
+
+/// What `${name/this/that}` makes of a value. Patterns are taken as they stand.
+fn replaced(value: &str, operation: &str) -> Option<String> {
+    let rest = operation.strip_prefix('/')?;
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    let (this, that) = rest.split_once('/').unwrap_or((rest, ""));
+    let plain = !this.is_empty()
+        && !this.contains(['*', '?', '[', '$', '`', '\\'])
+        && !that.contains(['$', '`', '\\']);
+    (plain && that.len() <= 16).then(|| value.replace(this, that))
 }
 
 /// The letters that `${name:from:count}` picks.

@@ -2,7 +2,10 @@
 
 use super::Word;
 
-const SHELLS: &[&str] = &["sh", "bash", "zsh", "ksh", "dash", "ash", "fish", "mksh", "rbash"];
+const SHELLS: &[&str] = &[
+    "sh", "bash", "zsh", "ksh", "dash", "ash", "fish", "mksh", "rbash", "csh", "tcsh", "yash", "nu", "xonsh",
+    "osh",
+];
 
 pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)

@@ -36,7 +36,7 @@ const MARKS: &[(&[&str], &[&str])] = &[
         &["vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff"],
         &["!", "system(", "systemlist(", "terminal ", "term "],
     ),
-    (&["ed", "red", "less", "more", "most", "mutt", "mail", "ftp", "telnet"], &["!", "|"]),
+    (&["ed", "red", "less", "more", "most", "sftp", "mutt", "mail", "ftp", "telnet"], &["!", "|"]),
     (&["psql", "pgcli"], &["\\!", "program", "\\o |", "\\g |"]),
     (&["mysql", "mariadb", "mycli"], &["\\!", "system "]),
     (&["sqlite3", "sqlite", "litecli", "duckdb"], &[".shell ", ".system ", ".sh ", ".once |", ".output |"]),

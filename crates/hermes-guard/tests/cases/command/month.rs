@@ -691,4 +691,12 @@ pub(super) const MONTH: &[&str] = &[
     "batch -f x < job.sh",
     "echo 'make test' | at now",
     "at -l",
+    "git commit -m \"$(cat <<'EOF2'\nFix: no more rm -rf\n\n- uses trash; rm -rf is gone\nEOF2\n)\"",
+    "gh pr create --title x --body \"$(cat <<'EOF2'\n## Summary\nrm -rf build is now `make clean`\nEOF2\n)\"",
+    "bash -c \"$(cat <<'E'\nls\nE\n)\"",
+    "x=a_b_c; echo ${x//_/ }",
+    "v=1.2.3; echo ${v//./_}",
+    "cp a.sh b.sh; bash b.sh",
+    "echo 'ls' > a; mv a b; sh b",
+    "python3 -c \"$(printf 'print(1)')\"",
 ];
