@@ -75,6 +75,15 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ),
     ("dd if=in.bin bs=1 count=4 | xxd", "", "a plain file is read and shown"),
     ("c='cd x && rm -rf y'; $c", "", "operators in a value are words to the shell: only cd would be run"),
+    ("docker run --rm -v /srv/data:/data alpine ls", "", "--rm is an option, not the program"),
+    ("docker run --rm --network host x", "", "--rm is an option, not the program"),
+    ("ls | xargs -I{} echo rm {}", "", "echo only shows its words"),
+    ("ls # rm -rf /", "", "a remark is not run"),
+    ("python3 - <<'E'\nprint(\"rm -rf x\")\nE", "", "code that only prints is everyday work"),
+    ("jq -n --arg x 'rm -rf y' '$x'", "", "a value in a query is not run"),
+    ("curl -d '{\"cmd\":\"rm -rf x\"}' http://localhost", "", "what is sent is not run here"),
+    ("env -i bash --norc", "", "an option with a c in it is not -c"),
+    ("cmd='ls -la'; bash -c \"$cmd\"", "", "the value is known and read"),
     ("git rm -r --cached node_modules", "", "the files stay; only the index forgets them"),
     (
         "some-tool --message 'do not rm -rf x'",
@@ -140,6 +149,7 @@ fn some_are_never_run() {
 fn harmless_commands_are_not_asked_about() {
     let all = HARMLESS.iter().chain(EVERYDAY).chain(ANOTHER_WEEK).chain(MONTH);
     let table: Vec<(&str, &str)> = all.map(|command| (*command, "")).collect();
+    assert!(table.len() >= 1_100);
     check(&table);
 }
 

@@ -26,7 +26,8 @@ fn kill(argv: &Argv<'_>) -> Option<Finding> {
     }
     // The first process takes all others with it.
     let asks_only = argv.has("-0") || argv.has("-l");
-    if !asks_only && argv.plain().any(|pid| pid == "1") && argv.via == Via::Directly {
+    let named = usize::from(argv.has("-s") || argv.has("-n") || argv.has("--signal"));
+    if !asks_only && argv.plain().skip(named).any(|pid| pid == "1") && argv.via == Via::Directly {
         return Some(Ask("kill all processes"));
     }
     let found = argv.args.iter().any(|word| {

@@ -30,14 +30,15 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["ssh", "scp", "sftp", "mosh", "sshfs", "autossh"], &["-o", "-S", "--ssh"]),
 ];
 
-/// What follows one of these marks, up to the end of the line, is run by a shell.
+/// What follows one of these marks, up to the end of the line, is run by a shell. A mark that ends in a blank is a word
+/// of the language and stands where a statement begins.
 const MARKS: &[(&[&str], &[&str])] = &[
     (
         &["vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff"],
         &["!", "system(", "systemlist(", "terminal ", "term "],
     ),
-    (&["ed", "red", "less", "more", "most", "sftp", "mutt", "mail", "ftp", "telnet"], &["!", "|"]),
-    (&["psql", "pgcli"], &["\\!", "program", "\\o |", "\\g |"]),
+    (&["ed", "red", "less", "more", "most", "sftp", "ftp", "telnet"], &["!"]),
+    (&["psql", "pgcli"], &["\\!", "from program", "to program", "\\o |", "\\g |"]),
     (&["mysql", "mariadb", "mycli"], &["\\!", "system "]),
     (&["sqlite3", "sqlite", "litecli", "duckdb"], &[".shell ", ".system ", ".sh ", ".once |", ".output |"]),
     (&["gdb", "lldb", "cgdb", "rust-gdb"], &["shell ", "!", "system("]),
@@ -53,11 +54,35 @@ const MARKS: &[(&[&str], &[&str])] = &[
 ];
 
 const MOST_MARKS: usize = 32;
+const MOST_BLANKS: usize = 32;
+
+/// What tmux does with commands; its other words only say how things look.
+const TMUX: &[&str] = &[
+    "new",
+    "new-session",
+    "neww",
+    "new-window",
+    "splitw",
+    "split-window",
+    "respawnp",
+    "respawn-pane",
+    "respawnw",
+    "respawn-window",
+    "run",
+    "run-shell",
+    "send",
+    "send-keys",
+    "if",
+    "if-shell",
+    "popup",
+    "display-popup",
+];
 
 /// The texts that a program is told to run by its words.
 pub(super) fn texts(name: &str, rest: &[Word]) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
-    if WHOLE.contains(&name) {
+    let runs = |word: &Word| name != "tmux" || TMUX.contains(&word.text.as_str());
+    if WHOLE.contains(&name) && rest.iter().any(runs) {
         found.extend(rest.iter().filter(|word| word.text.contains(char::is_whitespace)).cloned());
     }
     if let Some((_, options)) = OPTIONS.iter().find(|(names, _)| names.contains(&name)) {
@@ -111,12 +136,20 @@ pub(crate) fn marked(name: &str, text: &str) -> Vec<String> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
     for mark in *marks {
-        for (at, _) in lower.match_indices(mark).take(MOST_MARKS) {
+        let marked = lower.match_indices(mark).filter(|(at, _)| !mark.ends_with(' ') || begins(&lower, *at));
+        for (at, _) in marked.take(MOST_MARKS) {
             let behind = text.get(at + mark.len()..).unwrap_or_default();
             found.push(unquoted(behind.lines().next().unwrap_or_default()));
         }
     }
     found
+}
+
+/// Whether a statement begins here.
+fn begins(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default().chars().rev();
+    let before = before.take(MOST_BLANKS).find(|c| !matches!(c, ' ' | '\t'));
+    before.is_none_or(|c| matches!(c, '\n' | ';' | '{' | ':' | '(' | '|' | '+'))
 }
 
 /// What stands between quotes, or all of it if none open there.
