@@ -2,7 +2,7 @@
 
 use super::memory::{Memory, printed_text};
 use super::shell::{Script, Stage};
-use super::unwrap::program;
+use super::unwrap::{only_talks, program};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Output {
@@ -76,9 +76,11 @@ impl Output {
         let name = program(first);
         let names: Vec<&str> =
             rest.iter().map(|word| word.text.as_str()).filter(|text| !text.starts_with('-')).collect();
-        let sets_up = SET_UP.contains(&name.as_str())
-            || names.iter().any(|word| SET_UP_WORDS.contains(word))
-            || rest.iter().any(|word| SET_UP_WORDS.contains(&word.text.as_str()))
+        // A file may be called like one of these words.
+        let asked_to = (!only_talks(&name) || name == "gh")
+            && rest.iter().any(|word| SET_UP_WORDS.contains(&word.text.as_str()));
+        let sets_up = asked_to
+            || SET_UP.contains(&name.as_str())
             || stage.assignments.iter().any(|word| word.text.contains("_COMPLETE="));
         let is_script = |file: &&str| {
             memory.is_written(file) || SCRIPT_ENDINGS.iter().any(|ending| file.ends_with(ending))

@@ -3,14 +3,15 @@
 //! Its words may be a command from some place on, and a word with blanks may be one as a whole. That is a guess: what
 //! comes of it counts only for the gravest dangers, and never forbids.
 
+use std::collections::HashSet;
+
 use super::talk::only_talks;
 use super::{Run, Word, is_shell, program, wrapper};
 use crate::command::rule::is_interpreter;
 
-/// So many places where a command may begin are looked at.
-const MOST_STARTS: usize = 4;
-const MOST_TEXTS: usize = 32;
-const LONGEST: usize = 4_000;
+/// So many programs that lead to others are looked at. Of the grave ones each is, where it first stands: whatever
+/// follows is among its words.
+const MOST_LEADING: usize = 4;
 
 const GRAVE: &[&str] = &[
     "rm",
@@ -36,27 +37,41 @@ pub(super) fn guess(name: &str, rest: &[Word], found: &mut Vec<Run>) {
     if only_talks(name) && !runs {
         return;
     }
-    let starts = rest.iter().enumerate().filter(|(_, word)| begins(word)).map(|(at, _)| at).take(MOST_STARTS);
-    found.extend(starts.filter_map(|at| rest.get(at..)).map(|words| Run::MaybeCommand(words.to_vec())));
+    let tails = starts(rest).into_iter().filter_map(|at| rest.get(at..));
+    found.extend(tails.map(|words| Run::MaybeCommand(words.to_vec())));
     // Text in a language of its own is code, which has a rule of its own.
     if !is_interpreter(name) && !matches!(name, "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk") {
-        let texts = rest.iter().filter_map(|word| text_in(&word.text)).take(MOST_TEXTS);
+        let texts = rest.iter().filter_map(|word| text_in(&word.text));
         found.extend(texts.map(|text| Run::MaybeText(text.to_owned())));
     }
 }
 
-fn begins(word: &Word) -> bool {
-    let name = program(word);
-    GRAVE.contains(&name.as_str())
-        || name.starts_with("mkfs.")
-        || is_shell(&name)
-        || is_interpreter(&name)
-        || wrapper::wrapper(&name).is_some()
+/// Where a command may begin.
+fn starts(rest: &[Word]) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let mut leading = 0;
+    let mut starts = Vec::new();
+    for (at, word) in rest.iter().enumerate() {
+        let name = program(word);
+        let grave = GRAVE.contains(&name.as_str()) || name.starts_with("mkfs.");
+        if !grave && leading < MOST_LEADING && leads(&name) {
+            leading += 1;
+            starts.push(at);
+        } else if grave && seen.len() <= GRAVE.len() && seen.insert(name) {
+            starts.push(at);
+        }
+    }
+    starts
+}
+
+/// Whether it may run the words behind it.
+fn leads(name: &str) -> bool {
+    is_shell(name) || is_interpreter(name) || wrapper::wrapper(name).is_some()
 }
 
 /// A command in a word, maybe behind `--option=` or a sign that says "run this".
 pub(crate) fn text_in(text: &str) -> Option<&str> {
-    if text.len() > LONGEST || !text.contains(char::is_whitespace) {
+    if !text.contains(char::is_whitespace) {
         return None;
     }
     // `--checkpoint-action=exec=…`: more than one name may stand before it.

@@ -587,4 +587,8 @@ pub(super) const SPELLINGS: &[&str] = &[
     "bash -c \"$(cat <<'E'\nrm -rf x\nE\n)\"",
     "eval \"$(cat <<'E'\nrm -rf x\nE\n)\"",
     "RM -RF x",
+    "foo sh sh sh sh sh rm -rf x",
+    "foo chmod chmod chmod chmod rm -rf x",
+    "eval \"$(cat path)\"",
+    "cat init | bash",
 ];
