@@ -1,6 +1,6 @@
 //! Allow lists: keys of today and of earlier releases, whole commands, and patterns.
 
-use super::shell::read;
+use super::shell::{Variables, read};
 use super::unwrap::matches_glob;
 
 /// Keys that earlier releases wrote for what has another name now. One old key may stand for several.
@@ -57,7 +57,7 @@ pub fn covers(entry: &str, command: &str) -> bool {
     {
         return false;
     }
-    let script = read(command);
+    let script = read(command, &Variables::default());
     let [pipeline] = script.pipelines.as_slice() else { return false };
     let [stage] = pipeline.stages.as_slice() else { return false };
     let simple = stage.redirects.is_empty()

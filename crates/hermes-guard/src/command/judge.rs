@@ -6,32 +6,46 @@ use hermes_types::Danger;
 
 use super::Judgement;
 use super::argv::Argv;
+use super::flow::{Consumer, Flow, here_texts};
+use super::memory::Memory;
+use super::output::Output;
 use super::rule::{
-    Finding, OUTSIDE, check, find_sql, is_interpreter, is_sql_client, only_talks, redirected, runs_gateway,
-    suspicious,
+    Finding, OUTSIDE, check, check_setting, is_grave, is_interpreter, is_run_by_name, opens_shell,
+    redirected, runs_gateway, sends_given, tells_secrets,
 };
-use super::shell::{Direction, End, Pipeline, Script, Stage, Substitution, Word, read};
-use super::unwrap::{Run, Via, is_shell, script_file, shell_text, unwrap};
+use super::shell::{Direction, Script, Stage, Substitution, Variables, Word, read};
+use super::unwrap::{Run, Via, is_shell, only_talks, program, script_file, text_in, unwrap};
 
 const DEEPEST: usize = 16;
 const TOO_DEEP: &str = "command nested too deeply to check";
-const UNSEEN: &str = "shell command via -c/-lc flag";
-const REMOTE: &str = "pipe remote content to shell";
-const REMOTE_FILE: &str = "execute remote script via process substitution";
-const DECODED: &str = "decoded content piped to shell";
-const HEREDOC: &str = "script execution via heredoc";
+pub(super) const UNSEEN: &str = "shell command via -c/-lc flag";
+pub(super) const REMOTE: &str = "pipe remote content to shell";
+pub(super) const REMOTE_FILE: &str = "execute remote script via process substitution";
+pub(super) const DECODED: &str = "decoded content piped to shell";
+pub(super) const HEREDOC: &str = "script execution via heredoc";
+pub(super) const SENT: &str = "send secrets away";
+
+/// How sure it is that what is judged will be run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    #[default]
+    Sure,
+    Guess,
+}
 
 /// Collects what speaks against a command.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     dangers: Vec<Danger>,
     denied: Option<Danger>,
-    /// Files this command itself fetches.
-    fetched: HashSet<String>,
-    functions: HashSet<String>,
+    pub(super) memory: Memory,
+    pub(super) functions: HashSet<String>,
+    /// What names are known to stand for; a text that is run knows them too.
+    variables: Variables,
     depth: usize,
     /// Whether what is read now runs on another machine or in a container.
-    elsewhere: bool,
+    pub(super) elsewhere: bool,
+    certainty: Certainty,
 }
 
 impl Judge {
@@ -49,7 +63,8 @@ impl Judge {
             return self.add(Finding::Ask(TOO_DEEP), "");
         }
         self.depth += 1;
-        let script = read(text);
+        let script = read(text, &self.variables);
+        self.variables = script.variables.clone();
         if script.too_deep {
             self.add(Finding::Ask(TOO_DEEP), "");
         }
@@ -58,7 +73,7 @@ impl Judge {
         self.depth -= 1;
     }
 
-    fn add(&mut self, finding: Finding, shown: &str) {
+    pub(super) fn add(&mut self, finding: Finding, shown: &str) {
         let (key, denied) = match finding {
             Finding::Ask(key) => (key, false),
             Finding::Deny(key) => (key, true),
@@ -67,58 +82,138 @@ impl Judge {
         let danger = Danger { key: key.to_owned(), reason };
         if denied {
             self.denied.get_or_insert(danger);
-        } else if self.dangers.iter().all(|known| known.key != key) {
+        } else {
+            self.push(danger);
+        }
+    }
+
+    fn push(&mut self, danger: Danger) {
+        if self.dangers.iter().all(|known| known.key != danger.key) {
             self.dangers.push(danger);
         }
     }
 
-    fn script(&mut self, script: &Script) {
+    /// Judges what may be run. Only what is grave counts, and a guess never forbids.
+    fn perhaps(&mut self, judged: impl FnOnce(&mut Self)) {
+        if self.certainty == Certainty::Guess {
+            return;
+        }
+        let mut guess = Self {
+            depth: self.depth + 1,
+            certainty: Certainty::Guess,
+            variables: self.variables.clone(),
+            ..Self::default()
+        };
+        judged(&mut guess);
+        let found = guess.dangers.into_iter().chain(guess.denied);
+        for danger in found.filter(|danger| is_grave(&danger.key)) {
+            self.push(danger);
+        }
+    }
+
+    pub(super) fn perhaps_text(&mut self, text: &str) {
+        self.perhaps(|guess| guess.text(text));
+    }
+
+    pub(super) fn script(&mut self, script: &Script) {
         let mut flow = Flow::default();
         for (at, pipeline) in script.pipelines.iter().enumerate() {
-            for stage in &pipeline.stages {
-                self.stage(stage);
+            for (at, stage) in pipeline.stages.iter().enumerate() {
+                let before = at.checked_sub(1).and_then(|at| pipeline.stages.get(at));
+                self.stage(stage, before);
             }
             self.pipeline(pipeline, script.pipelines.get(..at).unwrap_or_default(), &mut flow);
         }
+        if runs_what_it_reads(script) {
+            let loops = script.stages().filter(|stage| stage.words.is_empty());
+            let texts: Vec<&Word> = loops.flat_map(here_texts).collect();
+            for text in texts {
+                self.text(&text.text);
+            }
+        }
         let disowns = |stage: &Stage| stage.words.first().is_some_and(|word| word.text == "disown");
-        if stages(&script.pipelines).any(disowns) && stages(&script.pipelines).any(starts_gateway) {
+        if script.stages().any(disowns) && script.stages().any(starts_gateway) {
             self.add(Finding::Ask(OUTSIDE), "");
         }
     }
 
-    fn stage(&mut self, stage: &Stage) {
+    fn stage(&mut self, stage: &Stage, before: Option<&Stage>) {
         let targets = stage.redirects.iter().map(|redirect| &redirect.target);
         for word in stage.words.iter().chain(&stage.assignments).chain(targets) {
             for inner in &word.inner {
                 self.script(&inner.script);
             }
         }
+        self.files(stage);
         if let Some(body) = &stage.body {
             self.script(body);
         }
-        for redirect in stage.redirects.iter().filter(|redirect| redirect.direction == Direction::Out) {
-            if let Some(finding) = redirected(&redirect.target.text) {
+        self.redirects(stage);
+        self.settings(stage);
+        self.words(&stage.words, stage);
+        if let Some(words) = self.memory.real_words(&stage.words) {
+            self.words(&words, stage);
+        }
+        self.inputs(stage);
+        self.memory.note(stage, before);
+    }
+
+    /// `program <(…)`: a program that is not known may run what it is given as a file.
+    fn files(&mut self, stage: &Stage) {
+        let Some((first, rest)) = stage.words.split_first() else { return };
+        let files = rest.iter().flat_map(|word| &word.inner).filter(|inner| inner.kind == Substitution::File);
+        for inner in files.filter(|_| !only_talks(&program(first))) {
+            if let Output::Text(text) = Output::of_script(&inner.script, &self.memory) {
+                self.consumed(&Consumer::Named(program(first)), &Word::plain(text.as_str()), stage);
+                self.perhaps_text(&text);
+            }
+        }
+    }
+
+    fn redirects(&mut self, stage: &Stage) {
+        for redirect in &stage.redirects {
+            if redirect.direction == Direction::Out
+                && let Some(finding) = redirected(&redirect.target.text)
+            {
                 self.add(finding, &format!("> {}", redirect.target.text));
             }
-        }
-        let runs = unwrap(&stage.words);
-        for run in &runs {
-            match run {
-                Run::Command { words, via } => {
-                    let via = if self.elsewhere && *via == Via::Directly { Via::Elsewhere } else { *via };
-                    if let Some(argv) = Argv::of(words, via) {
-                        self.command(&argv, words, stage);
-                    }
-                }
-                Run::Text { word, via } => {
-                    let before = self.elsewhere;
-                    self.elsewhere |= *via == Via::Elsewhere;
-                    self.given_text(word, stage);
-                    self.elsewhere = before;
-                }
+            if let Some(finding) = opens_shell(stage, redirect) {
+                self.add(finding, &redirect.target.text);
             }
         }
-        self.remember_fetched(stage);
+    }
+
+    /// Names set for a command, and those that are run wherever they are set.
+    fn settings(&mut self, stage: &Stage) {
+        let named = stage.words.first().map(|word| word.text.as_str());
+        let exported = matches!(named, Some("export" | "declare" | "typeset" | "env" | "sudo" | "doas"));
+        let words = stage.words.iter().skip(1).filter(|_| exported);
+        for word in stage.assignments.iter().chain(words) {
+            let Some((name, value)) = word.text.split_once('=') else { continue };
+            if let Some(finding) = check_setting(name, value) {
+                self.add(finding, &word.text);
+            }
+            let for_command = named.is_some() && !exported;
+            if let Some(text) = text_in(value).filter(|_| for_command || is_run_by_name(name)) {
+                self.perhaps_text(text);
+            }
+        }
+    }
+
+    fn words(&mut self, words: &[Word], stage: &Stage) {
+        for run in unwrap(words) {
+            match run {
+                Run::Command { words, via } => {
+                    let via = if self.elsewhere && via == Via::Directly { Via::Elsewhere } else { via };
+                    if let Some(argv) = Argv::of(&words, via) {
+                        self.command(&argv, &words, stage);
+                    }
+                }
+                Run::Text { word, via } => self.given_via(&word, via, stage),
+                Run::MaybeCommand(words) => self.perhaps(|guess| guess.words(&words, &Stage::default())),
+                Run::MaybeText(text) => self.perhaps_text(&text),
+            }
+        }
     }
 
     fn command(&mut self, argv: &Argv<'_>, words: &[Word], stage: &Stage) {
@@ -126,266 +221,49 @@ impl Judge {
             self.add(finding, &argv.shown());
         }
         let name = argv.name.as_str();
-        let reads_code = is_shell(name) || is_interpreter(name) || matches!(name, "source" | ".");
-        if reads_code {
-            let inputs = stage.redirects.iter().filter(|redirect| redirect.direction != Direction::Out);
-            let words = argv.args.iter().chain(inputs.map(|redirect| &redirect.target));
-            if words
+        if sends_given(name)
+            && argv
+                .args
+                .iter()
                 .flat_map(|word| &word.inner)
-                .any(|inner| inner.kind == Substitution::File && fetches(&inner.script))
-            {
-                self.add(Finding::Ask(REMOTE_FILE), "");
-            }
+                .any(|inner| inner.script.stages().any(tells_secrets))
+        {
+            self.add(Finding::Ask(SENT), "");
+        }
+        let runs_file = is_shell(name) || matches!(name, "source" | ".");
+        let reads_code = runs_file || is_interpreter(name);
+        if reads_code {
+            self.substituted(argv, stage);
         }
         let path = if reads_code { script_file(argv.args) } else { words.first() };
-        if path.is_some_and(|path| self.fetched.contains(plain_path(&path.text))) {
+        let Some(path) = path else { return };
+        if self.memory.is_fetched(&path.text) {
             self.add(Finding::Ask(REMOTE), &argv.shown());
         }
-        let texts = stage.redirects.iter().filter(|redirect| redirect.direction == Direction::Text);
-        if reads_input(argv) {
-            for text in texts {
-                if is_interpreter(name) {
-                    if suspicious(&text.target.text) {
-                        self.add(Finding::Ask(HEREDOC), "");
-                    }
-                } else {
-                    self.given_text(&text.target, stage);
-                }
-            }
-        } else if is_sql_client(name) {
-            for finding in texts.filter_map(|text| find_sql(&text.target.text)) {
-                self.add(finding, &argv.shown());
-            }
-        }
-    }
-
-    /// What is handed to a shell as text.
-    fn given_text(&mut self, word: &Word, stage: &Stage) {
-        if word.inner.iter().any(|inner| fetches(&inner.script)) {
-            return self.add(Finding::Ask(REMOTE), "");
-        }
-        // Setting up the shell from a program's output is an everyday thing; the program itself has been judged.
-        let sets_up = |word: &Word| matches!(word.text.as_str(), "eval" | "trap" | "alias");
-        let unseen = !word.known && word.text.starts_with('$') && !word.text.contains(char::is_whitespace);
-        if unseen && !stage.words.iter().any(sets_up) {
-            return self.add(Finding::Ask(UNSEEN), "");
-        }
-        self.text(&word.text);
-    }
-
-    fn pipeline(&mut self, pipeline: &Pipeline, earlier: &[Pipeline], before: &mut Flow) {
-        let bomb =
-            |stage: &&Stage| stage.words.first().is_some_and(|word| self.functions.contains(&word.text));
-        if pipeline.stages.iter().filter(bomb).count() > 1 {
-            self.add(Finding::Deny("fork bomb"), "");
-        }
-        if pipeline.end == End::Background && pipeline.stages.iter().any(starts_gateway) {
-            self.add(Finding::Ask(OUTSIDE), "");
-        }
-        // The end of a group that was read flat: it stands for all that came before.
-        let grouped = pipeline.stages.first().is_some_and(Stage::is_empty);
-        let mut flow = Flow::default();
-        for (at, stage) in pipeline.stages.iter().enumerate() {
-            let consumer = if at == 0 { Consumer::Other } else { Consumer::of(stage) };
-            if consumer == Consumer::Code || consumer == Consumer::Shell {
-                if flow.fetches || grouped && before.fetches {
-                    self.add(Finding::Ask(REMOTE), "");
-                } else if flow.decodes || grouped && before.decodes {
-                    self.add(Finding::Ask(DECODED), "");
-                }
-            }
-            if matches!(consumer, Consumer::Shell | Consumer::Database) {
-                let here = pipeline.stages.get(flow.seen..at).unwrap_or_default();
-                for stage in here {
-                    self.handed_on(stage, consumer);
-                }
-                flow.seen = at;
-                if grouped {
-                    let earlier = earlier.get(before.seen..).unwrap_or_default();
-                    for stage in stages(earlier) {
-                        self.handed_on(stage, consumer);
-                    }
-                    before.seen += earlier.len();
-                }
-            }
-            flow.fetches |= stage_fetches(stage);
-            flow.decodes |= decodes(stage);
-        }
-        before.fetches |= flow.fetches;
-        before.decodes |= flow.decodes;
-    }
-
-    /// What a stage says to one that acts on it.
-    fn handed_on(&mut self, stage: &Stage, consumer: Consumer) {
-        if consumer == Consumer::Shell {
-            return self.printed(stage);
-        }
-        let here = stage.redirects.iter().map(|redirect| &redirect.target);
-        let texts = stage.words.iter().chain(here);
-        for finding in texts.filter_map(|word| find_sql(&word.text)) {
-            self.add(finding, "");
-        }
-    }
-
-    /// What a command prints into a shell.
-    fn printed(&mut self, stage: &Stage) {
-        let Some((first, rest)) = stage.words.split_first() else { return };
-        match first.text.as_str() {
-            "echo" | "printf" => {
-                let text = rest.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-                let text = text.replace("\\n", "\n");
-                if rest.iter().all(|word| !word.known && word.text.starts_with('$')) && !rest.is_empty() {
-                    return self.add(Finding::Ask(UNSEEN), "");
-                }
-                self.text(&text);
-            }
-            "cat" => {
-                let texts = stage.redirects.iter().filter(|redirect| redirect.direction == Direction::Text);
-                let texts: Vec<String> = texts.map(|redirect| redirect.target.text.clone()).collect();
-                for text in texts {
-                    self.text(&text);
-                }
-            }
+        match self.memory.take_written(&path.text) {
+            Some(text) if is_interpreter(name) => self.consumed(&Consumer::Code, &Word::plain(text), stage),
+            Some(text) if runs_file || path.text.contains('/') => self.text(&text),
             _ => {}
         }
     }
-
-    fn remember_fetched(&mut self, stage: &Stage) {
-        if !stage_fetches(stage) {
-            return;
-        }
-        for redirect in stage.redirects.iter().filter(|redirect| redirect.direction == Direction::Out) {
-            self.fetched.insert(plain_path(&redirect.target.text).to_owned());
-        }
-        let mut words = stage.words.iter().map(|word| word.text.as_str());
-        while let Some(word) = words.next() {
-            match word {
-                "-o" | "--output" | "--output-document" => {
-                    self.fetched.extend(words.next().map(|file| plain_path(file).to_owned()));
-                }
-                // `-O` names a file for wget and says "by its own name" for curl.
-                "-O" | "-qO" => {
-                    self.fetched.extend(words.clone().next().map(|file| plain_path(file).to_owned()));
-                }
-                _ if word.contains("://") => {
-                    let file = word.rsplit('/').next().unwrap_or_default();
-                    let file = file.split(['?', '#']).next().unwrap_or_default();
-                    self.fetched.insert(file.to_owned());
-                }
-                _ => {}
-            }
-        }
-        self.fetched.remove("");
-        self.fetched.remove("/dev/null");
-        self.fetched.remove("-");
-    }
 }
 
-/// What is known of everything so far in a pipeline or a script. Each stage is looked at once, or a text of pipes would
-/// take quadratic time.
-#[derive(Debug, Default)]
-struct Flow {
-    fetches: bool,
-    decodes: bool,
-    /// How many stages, or pipelines, have been handed on.
-    seen: usize,
+/// `while read x; do $x; done`.
+fn runs_what_it_reads(script: &Script) -> bool {
+    let reads = |stage: &&Stage| stage.words.first().is_some_and(|word| word.text == "read");
+    let names: HashSet<String> = script
+        .stages()
+        .filter(reads)
+        .flat_map(|stage| stage.words.iter().skip(1).map(|word| format!("${}", word.text)))
+        .collect();
+    !names.is_empty()
+        && script.stages().any(|stage| stage.words.first().is_some_and(|word| names.contains(&word.text)))
 }
 
-/// What a stage does with its input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Consumer {
-    Shell,
-    Code,
-    Database,
-    Other,
-}
-
-impl Consumer {
-    fn of(stage: &Stage) -> Self {
-        let mut found = Self::Other;
-        for run in unwrap(&stage.words) {
-            let Run::Command { words, via } = run else { continue };
-            let Some(argv) = Argv::of(&words, via) else { continue };
-            if reads_input(&argv) {
-                return if is_interpreter(&argv.name) { Self::Code } else { Self::Shell };
-            }
-            if is_sql_client(&argv.name) {
-                found = Self::Database;
-            }
-        }
-        found
-    }
-}
-
-fn stages(pipelines: &[Pipeline]) -> impl Iterator<Item = &Stage> {
-    pipelines.iter().flat_map(|pipeline| &pipeline.stages)
-}
-
-fn plain_path(path: &str) -> &str {
-    path.strip_prefix("./").unwrap_or(path)
-}
-
-/// Every program a stage runs.
-fn programs(stage: &Stage) -> Vec<(String, Vec<String>)> {
-    let runs = unwrap(&stage.words).into_iter();
-    runs.filter_map(|run| match run {
-        Run::Command { words, via } => {
-            let argv = Argv::of(&words, via)?;
-            Some((argv.name.clone(), argv.texts().map(str::to_owned).collect()))
-        }
-        Run::Text { .. } => None,
-    })
-    .collect()
-}
-
-fn stage_fetches(stage: &Stage) -> bool {
-    let here = programs(stage).iter().any(|(name, _)| {
-        matches!(name.as_str(), "curl" | "wget" | "fetch" | "http" | "https" | "aria2c" | "lynx")
-    });
-    let within = stage.words.iter().flat_map(|word| &word.inner).any(|inner| fetches(&inner.script));
-    here || within || stage.body.as_ref().is_some_and(fetches)
-}
-
-fn fetches(script: &Script) -> bool {
-    stages(&script.pipelines).any(stage_fetches)
-}
-
-fn decodes(stage: &Stage) -> bool {
-    programs(stage).iter().any(|(name, args)| {
-        let has = |wanted: &[&str]| args.iter().any(|arg| wanted.contains(&arg.as_str()));
-        match name.as_str() {
-            "base64" | "base32" | "gbase64" => has(&["-d", "-D", "--decode", "-di"]),
-            "xxd" => args.iter().any(|arg| arg.starts_with('-') && arg.contains('r')),
-            "openssl" => has(&["-d", "base64"]),
-            "tr" | "rev" | "gunzip" | "zcat" | "gzip" | "uudecode" => true,
-            _ => false,
-        }
-    })
-}
-
-/// Whether it takes what it runs from its input.
-fn reads_input(argv: &Argv<'_>) -> bool {
-    let name = argv.name.as_str();
-    if is_shell(name) {
-        let text = shell_text(argv.args);
-        let filled_in =
-            argv.via == Via::Xargs && text.is_none_or(|text| text.text.trim_start().starts_with("{}"));
-        return filled_in
-            || text.is_none()
-                && script_file(argv.args)
-                    .is_none_or(|file| matches!(file.text.as_str(), "/dev/stdin" | "-"));
-    }
-    if matches!(name, "source" | ".") {
-        return argv.word(0) == "/dev/stdin";
-    }
-    is_interpreter(name)
-        && argv.texts().all(|text| text == "-" || matches!(text, "-u" | "-s" | "-I" | "-B" | "-q"))
-}
-
-fn starts_gateway(stage: &Stage) -> bool {
+pub(super) fn starts_gateway(stage: &Stage) -> bool {
     Argv::of(&stage.words, Via::Directly).is_some_and(|argv| !only_talks_here(&argv) && runs_gateway(&argv))
 }
 
 fn only_talks_here(argv: &Argv<'_>) -> bool {
-    only_talks(&argv.name) && !is_interpreter(&argv.name) && argv.name != "hermes"
+    only_talks(&argv.name) && argv.name != "hermes"
 }

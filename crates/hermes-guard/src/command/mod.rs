@@ -1,14 +1,21 @@
 //! Whether a shell command may simply be run.
 //!
 //! The command is read as a shell would read it and everything it leads to is judged: what `sudo`, `xargs` or `sh -c`
-//! run, what stands in substitutions and here-documents, what a name or an escape hides. Words that are only talked
-//! about (a commit message, a search pattern) are not. Pure: it decides, others ask and act.
+//! run, what stands in substitutions and here-documents, what a name or an escape hides, what a file holds that the
+//! command itself writes. What a program that is not known may run is guessed at, and a guess counts for the gravest
+//! dangers only. Words that are only talked about (a commit message, a search pattern) are not judged. Pure: it decides,
+//! others ask and act.
 
 mod allow;
 mod argv;
+mod flow;
+mod given;
 mod judge;
+mod memory;
 mod normal;
+mod output;
 mod path;
+mod pipes;
 mod rule;
 mod shell;
 mod unwrap;

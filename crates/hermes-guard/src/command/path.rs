@@ -45,6 +45,33 @@ const RC_FILES: &[&str] = &[
 const CREDENTIAL_FILES: &[&str] =
     &[".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".aws/credentials"];
 
+const AUTOSTART: &[&str] = &[
+    "~/.config/autostart",
+    "~/.config/systemd/user",
+    "~/.local/share/systemd/user",
+    "~/Library/LaunchAgents",
+    "/Library/LaunchDaemons",
+    "/var/spool/cron",
+];
+/// Files and folders that hold keys and passwords.
+const SECRETS: &[&str] = &[
+    ".ssh/",
+    ".aws/",
+    ".gnupg",
+    ".netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".hermes/.env",
+    ".hermes/auth.json",
+    ".kube/config",
+    ".docker/config.json",
+    "/etc/shadow",
+    ".config/gcloud",
+    ".password-store",
+];
+
 /// What it would mean to write there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sensitive {
@@ -54,6 +81,8 @@ pub(super) enum Sensitive {
     StartupFile,
     Credentials,
     HermesFile,
+    /// What lies there is started at every login or boot.
+    Autostart,
 }
 
 /// A path without `//`, `/./`, `x/..` and a slash at its end; `*` at the end means the folder itself.
@@ -109,12 +138,18 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
     if path == "/etc"
         || path.starts_with("/etc/")
         || path.starts_with("/boot/")
+        || path.starts_with("/proc/sys")
         || path.starts_with("/usr/lib/systemd")
     {
         return Some(Sensitive::SystemConfig);
     }
     if path.ends_with("/.ssh") || path.contains("/.ssh/") || path.starts_with(".ssh/") {
         return Some(Sensitive::SshFolder);
+    }
+    let lies_in =
+        |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if AUTOSTART.iter().any(|folder| lies_in(folder)) {
+        return Some(Sensitive::Autostart);
     }
     if let Some(file) = path.strip_prefix("~/") {
         if RC_FILES.contains(&file) {
@@ -131,6 +166,17 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
         return Some(Sensitive::HermesFile);
     }
     None
+}
+
+/// Whether keys or passwords are there. What is meant for others is none.
+pub(super) fn is_secret(path: &str) -> bool {
+    let public = [".pub", "known_hosts", ".ssh/config"].iter().any(|ending| path.ends_with(ending));
+    !public
+        && (path == ".env"
+            || path.ends_with("/.env")
+            || path.ends_with("/.ssh")
+            || path.ends_with("/.aws")
+            || SECRETS.iter().any(|part| path.contains(part)))
 }
 
 /// Whether the whole of a system folder is meant.

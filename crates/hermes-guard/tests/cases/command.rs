@@ -1,14 +1,24 @@
 //! Commands and what is decided about them.
 
 mod asked;
+mod judged;
+mod led_to;
+mod month;
 mod quiet;
+mod spellings;
+mod week;
 
 use hermes_guard::{Judgement, Places, decide, judge};
 use hermes_types::Verdict;
 use proptest::prelude::*;
 
 use asked::{DANGEROUS, DENIED, DISGUISED};
+use judged::{JUDGED, NEVER};
+use led_to::{FOLLOWED, TEXTS, UNSEEN, WRAPPED};
+use month::MONTH;
 use quiet::{EVERYDAY, HARMLESS};
+use spellings::SPELLINGS;
+use week::ANOTHER_WEEK;
 
 const PLACES: Places<'_> = Places { home: Some("/home/me"), hermes_home: Some("/home/me/.hermes") };
 
@@ -58,6 +68,33 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("eval \"$(direnv hook bash)\"", "", "setting up a shell from a local program is everyday"),
     ("git push --force-with-lease", "", "it refuses to lose others' work"),
     ("dd of=/dev/sdb if=x", "DENY write to block device", "the order of dd's words does not matter"),
+    (
+        "dd if=/dev/zero of=test.img bs=1M count=10",
+        "",
+        "filling a plain file is everyday; devices and targets nobody knows are asked about",
+    ),
+    ("dd if=in.bin bs=1 count=4 | xxd", "", "a plain file is read and shown"),
+    ("c='cd x && rm -rf y'; $c", "", "operators in a value are words to the shell: only cd would be run"),
+    ("docker run --rm -v /srv/data:/data alpine ls", "", "--rm is an option, not the program"),
+    ("docker run --rm --network host x", "", "--rm is an option, not the program"),
+    ("ls | xargs -I{} echo rm {}", "", "echo only shows its words"),
+    ("ls # rm -rf /", "", "a remark is not run"),
+    ("python3 - <<'E'\nprint(\"rm -rf x\")\nE", "", "code that only prints is everyday work"),
+    ("jq -n --arg x 'rm -rf y' '$x'", "", "a value in a query is not run"),
+    ("curl -d '{\"cmd\":\"rm -rf x\"}' http://localhost", "", "what is sent is not run here"),
+    ("env -i bash --norc", "", "an option with a c in it is not -c"),
+    ("cmd='ls -la'; bash -c \"$cmd\"", "", "the value is known and read"),
+    ("git rm -r --cached node_modules", "", "the files stay; only the index forgets them"),
+    (
+        "some-tool --message 'do not rm -rf x'",
+        "",
+        "the words do not begin with a command: it is said, not run",
+    ),
+    ("cat > clean.sh <<'EOF'\nrm -rf build\nEOF", "", "a script that is written is not yet run"),
+    ("files=(rm -rf x)", "", "a list of words is not yet run"),
+    ("X='rm -rf y'", "", "a value is not yet run"),
+    ("psql -c \"SELECT 'rm -rf x'\"", "", "a value in a query is not run"),
+    ("cat install.sh | bash", "", "the same as running the script by its name"),
     ("truncate -s 0 x.log", "", "the program is not the SQL word"),
     ("cat notes | grep -i 'truncate table'", "", "a search pattern is not run"),
 ];
@@ -73,16 +110,47 @@ fn disguises_do_not_help() {
 }
 
 #[test]
+fn what_a_command_leads_to_is_asked_about() {
+    check(&[WRAPPED, TEXTS, FOLLOWED, UNSEEN].concat());
+}
+
+#[test]
+fn no_spelling_is_simply_run() {
+    let run: Vec<&&str> = SPELLINGS.iter().filter(|command| keys(command).is_empty()).collect();
+    assert!(run.is_empty(), "{run:#?}");
+}
+
+/// Whatever leads to one dangerous command leads to any other.
+#[test]
+fn every_way_leads_to_every_command() {
+    const OTHERS: &[&str] =
+        &["chmod -R 777 x", "find . -delete", "systemctl stop x", "pkill -9 x", "sudo rm -r x"];
+    let ways = [DISGUISED, WRAPPED, TEXTS, FOLLOWED].concat();
+    let ways = ways.iter().map(|(command, _)| *command).filter(|command| command.contains("rm -rf x"));
+    let commands: Vec<String> =
+        ways.flat_map(|way| OTHERS.iter().map(move |other| way.replace("rm -rf x", other))).collect();
+    assert!(commands.len() > 500);
+    let run: Vec<&String> = commands.iter().filter(|command| keys(command).is_empty()).collect();
+    assert!(run.is_empty(), "{run:#?}");
+}
+
+#[test]
+fn dangers_no_pattern_names_are_asked_about() {
+    check(JUDGED);
+}
+
+#[test]
 fn some_are_never_run() {
     check(DENIED);
+    check(NEVER);
 }
 
 #[test]
 fn harmless_commands_are_not_asked_about() {
-    let table: Vec<(&str, &str)> = HARMLESS.iter().chain(EVERYDAY).map(|command| (*command, "")).collect();
+    let all = HARMLESS.iter().chain(EVERYDAY).chain(ANOTHER_WEEK).chain(MONTH);
+    let table: Vec<(&str, &str)> = all.map(|command| (*command, "")).collect();
+    assert!(table.len() >= 1_100);
     check(&table);
-    assert!(EVERYDAY.len() >= 100);
-    assert!(DANGEROUS.len() + DISGUISED.len() + DENIED.len() + HARMLESS.len() >= 300);
 }
 
 #[test]
@@ -153,6 +221,24 @@ fn hostile_texts_come_to_an_end() {
         "$((",
         "sh -c '",
         "a`b",
+        "((",
+        "$(($(a)))",
+        "foo rm ",
+        "foo sudo 'rm x' ",
+        "docker run x ",
+        "ssh h 'ssh h ",
+        "set -- $@ $@;",
+        "a+=(x);${a[@]}",
+        "printf -v a %s%s $a $a;",
+        "echo x > a;sh a;",
+        "alias a=b;a;",
+        "vim '!!!!!!!' ",
+        "tee >(sh) ",
+        "bash <(echo x) ",
+        "A='b c' d ",
+        "while read x; do $x; done <<< y;",
+        "uv run ",
+        "sh -c a ",
     ];
     for piece in pieces {
         let text: String = piece.repeat(LONGEST / piece.len()).chars().take(LONGEST).collect();
@@ -176,8 +262,8 @@ proptest! {
     }
 
     #[test]
-    fn a_shell_around_a_command_changes_nothing(at in 0..DISGUISED.len()) {
-        let (command, key) = DISGUISED[at];
+    fn a_shell_around_a_command_changes_nothing(at in 0..DISGUISED.len() + WRAPPED.len() + FOLLOWED.len()) {
+        let (command, key) = [DISGUISED, WRAPPED, FOLLOWED].concat()[at];
         let quoted = format!("bash -c '{}'", command.replace('\'', "'\\''"));
         let found = keys(&quoted);
         prop_assert_eq!(found.first().map(String::as_str), Some(key));

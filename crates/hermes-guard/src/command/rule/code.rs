@@ -3,6 +3,7 @@
 //! `python -c 'print(1)'` is everyday work; code that removes, starts, sends or hides something is asked about.
 
 use super::Finding::{self, Ask};
+use super::sed::runs;
 use crate::command::argv::Argv;
 
 const KEY: &str = "script execution via -e/-c flag";
@@ -21,6 +22,13 @@ const SUSPICIOUS: &[&str] = &[
     "execv",
     "execfile",
     "execsync",
+    "execute(",
+    "exec \"",
+    "exec '",
+    "shell script",
+    "deno.",
+    "removesync",
+    "rmsync",
     "spawn",
     "eval(",
     "compile(",
@@ -124,11 +132,13 @@ pub(in crate::command) fn suspicious(code: &str) -> bool {
 }
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
-    if matches!(argv.name.as_str(), "awk" | "gawk" | "mawk") {
-        let runs = argv
-            .texts()
-            .any(|text| text.contains("system(") || text.contains("| \"sh\"") || text.contains("|&"));
-        return runs.then_some(Ask(KEY));
+    match argv.name.as_str() {
+        "awk" | "gawk" | "mawk" | "nawk" => return argv.texts().any(awk_runs).then_some(Ask(KEY)),
+        "sed" | "gsed" => return sed(argv),
+        "emacs" | "emacsclient" if argv.texts().any(|text| text.contains("(delete-")) => {
+            return Some(Ask(KEY));
+        }
+        _ => {}
     }
     if argv.name == "tar"
         && argv.texts().any(|text| text.contains("checkpoint-action=exec") || text.contains("to-command"))
@@ -141,6 +151,43 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     let given = code_of(argv)?;
     let unseen = argv.args.iter().any(|word| word.text == given && !word.known && word.text.starts_with('$'));
     (unseen || suspicious(given)).then_some(Ask(KEY))
+}
+
+/// `system(…)`, or a pipe to or from a command that does more than arrange what it is given.
+fn awk_runs(code: &str) -> bool {
+    let piped = unquoted_pipes(code).any(|after| {
+        let after = after.trim_start_matches(['&', ' ']);
+        let command = after.strip_prefix('"').and_then(|rest| rest.split('"').next());
+        command.is_some_and(|command| !only_arranges(command)) || after.starts_with("getline")
+    });
+    piped || code.contains("system(") || code.contains("|&")
+}
+
+/// What follows each `|` that is not part of a string.
+fn unquoted_pipes(code: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let mut escaped = false;
+    code.char_indices().filter_map(move |(at, c)| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => quoted = !quoted,
+            '|' if !quoted => return code.get(at + 1..),
+            _ => {}
+        }
+        None
+    })
+}
+
+fn only_arranges(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    matches!(first, "sort" | "uniq" | "head" | "tail" | "cat" | "column" | "wc" | "tr")
+        && !command.contains([';', '&', '$', '`', '>', '\n'])
+}
+
+/// Scripts of sed seldom run anything.
+fn sed(argv: &Argv<'_>) -> Option<Finding> {
+    argv.texts().any(runs).then_some(Ask(KEY))
 }
 
 /// The code after `-c`, `-e` and their like; letters may stand before them.
@@ -157,8 +204,9 @@ fn code_of<'a>(argv: &Argv<'a>) -> Option<&'a str> {
         match text {
             "eval" if argv.name == "deno" => return texts.next(),
             "--eval" | "--print" => return texts.next(),
-            // A module or a script: what follows belongs to it.
-            "-m" | "--" => return None,
+            // A module or a script: what follows belongs to it, and is code for one of them.
+            "-m" => return if texts.next() == Some("timeit") { texts.last() } else { None },
+            "--" => return None,
             _ if text.starts_with("--eval=") => return text.strip_prefix("--eval="),
             _ if text.starts_with("--") => {}
             _ if text.starts_with('-') && text.len() > 1 => {

@@ -14,11 +14,11 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "truncate" if argv.plain().any(|path| path.starts_with('/') && !is_temporary(path)) => {
             Some(Ask("destroy file contents"))
         }
-        "rsync" if argv.texts().any(|text| text.starts_with("--delete")) => argv
-            .plain()
-            .last()
-            .filter(|target| is_vital(target))
-            .map(|_| Deny("delete the system or a home folder")),
+        "rsync" if argv.texts().any(|text| text.starts_with("--del")) => rsync(argv),
+        "rimraf" | "trash-empty" | "del-cli" if !argv.asks_for_help() => {
+            let vital = argv.plain().any(is_vital);
+            Some(if vital { Deny("delete the system or a home folder") } else { Ask("recursive delete") })
+        }
         // A name only the shell knows, with the options of a recursive delete.
         name if name.starts_with('$')
             && argv.texts().any(|text| matches!(text, "-rf" | "-fr" | "-Rf" | "-fR")) =>
@@ -38,12 +38,22 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     }
 }
 
+fn rsync(argv: &Argv<'_>) -> Option<Finding> {
+    if argv.plain().last().is_some_and(is_vital) {
+        return Some(Deny("delete the system or a home folder"));
+    }
+    let tries = argv.has_letter('n') || argv.has("--dry-run");
+    (!tries).then_some(Ask("delete what the source lacks"))
+}
+
 fn rm(argv: &Argv<'_>) -> Option<Finding> {
     if argv.asks_for_help() {
         return None;
     }
     let long = argv.has_long("--recursive");
-    let recursive = long || argv.has_letter('r') || argv.has_letter('R');
+    // What a function or a script is given may be options too.
+    let given = argv.args.iter().any(|word| !word.known && matches!(word.text.as_str(), "$@" | "$*"));
+    let recursive = long || given || argv.has_letter('r') || argv.has_letter('R');
     if recursive {
         let vital = argv.plain().any(is_vital);
         if vital || argv.has("--no-preserve-root") {

@@ -10,6 +10,10 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     match argv.name.as_str() {
         "hermes" => match (argv.word(0), argv.word(1)) {
             ("gateway", "stop" | "restart") => Some(Ask("stop or restart the Hermes gateway")),
+            ("config", "set" | "unset" | "edit") if is_guarded(argv.word(2)) || argv.word(1) == "edit" => {
+                Some(Ask("change Hermes' own configuration"))
+            }
+            _ if argv.has("--yolo") => Some(Ask("change Hermes' own configuration")),
             ("update" | "uninstall", _) => Some(Ask("change the Hermes installation")),
             _ => None,
         },
@@ -17,6 +21,14 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         "nohup" | "setsid" if runs_gateway(argv) => Some(Ask(OUTSIDE)),
         _ => None,
     }
+}
+
+/// Settings that say what may be done without asking, and where.
+fn is_guarded(key: &str) -> bool {
+    const GUARDED: &[&str] =
+        &["approvals", "security", "command_allowlist", "terminal", "hooks", "code_execution"];
+    let first = key.split('.').next().unwrap_or_default();
+    GUARDED.contains(&first) || key.starts_with("hooks_")
 }
 
 /// `… gateway run …`

@@ -2,19 +2,31 @@
 //!
 //! Each file has the rules of one kind. The key of a danger is what allow lists hold, so its words never change.
 
+mod account;
 mod code;
+mod container;
 mod delete;
+mod git;
+mod grave;
 mod hermes;
+mod network;
 mod process;
 mod project;
+mod sed;
+mod setting;
 mod sql;
 mod system;
 mod write;
 
 pub(super) use code::{is_interpreter, suspicious};
+pub(super) use grave::is_grave;
 pub(super) use hermes::{OUTSIDE, runs_gateway};
+pub(super) use network::SHELL as SHELL_FOR_OTHERS;
+pub(super) use network::{opens_shell, sends_given, sends_input, tells_secrets};
+pub(super) use project::wipes_store;
+pub(super) use setting::{check as check_setting, is_run as is_run_by_name};
+pub(super) use sql::find as find_sql;
 pub(super) use sql::is_client as is_sql_client;
-pub(super) use sql::{find as find_sql, only_talks};
 pub(super) use write::redirected;
 
 use super::argv::Argv;
@@ -30,10 +42,14 @@ pub(super) enum Finding {
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     delete::check(argv)
         .or_else(|| system::check(argv))
+        .or_else(|| account::check(argv))
         .or_else(|| process::check(argv))
         .or_else(|| write::check(argv))
         .or_else(|| code::check(argv))
+        .or_else(|| git::check(argv))
+        .or_else(|| container::check(argv))
         .or_else(|| project::check(argv))
+        .or_else(|| network::check(argv))
         .or_else(|| hermes::check(argv))
         .or_else(|| sql::check(argv))
 }

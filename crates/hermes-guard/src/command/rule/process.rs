@@ -8,6 +8,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     match argv.name.as_str() {
         "kill" => kill(argv),
         "pkill" | "killall" => by_name(argv),
+        "killall5" => Some(Ask("kill all processes")),
         _ => None,
     }
 }
@@ -22,6 +23,12 @@ fn kill(argv: &Argv<'_>) -> Option<Finding> {
     };
     if everyone {
         return Some(Deny("kill all processes"));
+    }
+    // The first process takes all others with it.
+    let asks_only = argv.has("-0") || argv.has("-l");
+    let named = usize::from(argv.has("-s") || argv.has("-n") || argv.has("--signal"));
+    if !asks_only && argv.plain().skip(named).any(|pid| pid == "1") && argv.via == Via::Directly {
+        return Some(Ask("kill all processes"));
     }
     let found = argv.args.iter().any(|word| {
         word.inner.iter().any(|inner| {
@@ -42,6 +49,9 @@ fn by_name(argv: &Argv<'_>) -> Option<Finding> {
     };
     if argv.texts().any(named) {
         return Some(Ask("kill hermes/gateway process (self-termination)"));
+    }
+    if argv.name == "pkill" && argv.plain().any(|pattern| matches!(pattern, "." | ".*" | "")) {
+        return Some(Ask("force kill processes"));
     }
     let mut texts = argv.texts().peekable();
     while let Some(text) = texts.next() {

@@ -1,8 +1,9 @@
 //! Permissions, disks, services, the machine itself.
 
 use super::Finding::{self, Ask, Deny};
+use super::redirected;
 use crate::command::argv::Argv;
-use crate::command::path::{is_block_device, is_system_folder};
+use crate::command::path::{is_block_device, is_system_folder, is_temporary, is_vital};
 use crate::command::unwrap::Via;
 
 pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
@@ -10,13 +11,17 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     match name {
         "chmod" => chmod(argv),
         "chown" | "chgrp" => chown(argv),
-        "dd" => {
-            let value = |name: &str| argv.texts().find_map(|text| text.strip_prefix(name));
-            if value("of=").is_some_and(is_block_device) {
-                return Some(Deny("write to block device"));
-            }
-            value("if=").map(|_| Ask("disk copy"))
+        "dd" => dd(argv),
+        "nvme" if matches!(argv.word(0), "format" | "sanitize" | "write-zeroes" | "delete-ns") => {
+            Some(Ask("change disks or partitions"))
         }
+        "hdparm" if argv.texts().any(|text| text.starts_with("--security") || text.starts_with("--trim")) => {
+            Some(Ask("change disks or partitions"))
+        }
+        "umount" if argv.has_letter('a') || argv.has("--all") || argv.plain().any(is_system_folder) => {
+            Some(Ask("change disks or partitions"))
+        }
+        "kexec" if argv.has_letter('e') || argv.has("--exec") => Some(Ask("shut the machine down")),
         "fdisk" | "sfdisk" | "sgdisk" | "parted" | "wipefs" | "blkdiscard" | "mkswap" | "cryptsetup"
         | "lvremove" | "vgremove" | "pvremove" | "zpool" | "diskutil"
             if !argv.asks_for_help()
@@ -35,15 +40,19 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         }
         "init" | "telinit" if matches!(argv.word(0), "0" | "6") => Some(shut_down(argv)),
         "systemctl" => systemctl(argv),
+        "rc-service" if matches!(argv.word(1), "stop" | "restart") => {
+            Some(Ask("stop/disable system service"))
+        }
         "service" if matches!(argv.word(1), "stop" | "restart") => Some(Ask("stop/disable system service")),
+        "launchctl" if matches!(argv.word(0), "load" | "bootstrap" | "enable" | "submit") => {
+            Some(Ask("start something with the system"))
+        }
         "launchctl"
             if matches!(argv.word(0), "unload" | "bootout" | "stop" | "remove" | "kickstart" | "disable") =>
         {
             Some(Ask("stop/disable system service"))
         }
         "sudo" | "doas" => sudo(argv),
-        "crontab" if argv.has("-r") => Some(Ask("delete all cron jobs")),
-        "userdel" | "deluser" | "groupdel" => Some(Ask("delete a user")),
         "iptables" | "ip6tables" | "nft" if argv.has("-F") || argv.has("flush") => {
             Some(Ask("change the firewall"))
         }
@@ -53,6 +62,25 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         }
         _ => None,
     }
+}
+
+/// Pictures of disks and writing to them. Filling a plain file is everyday; a target nobody knows is not.
+fn dd(argv: &Argv<'_>) -> Option<Finding> {
+    let value = |name: &str| argv.texts().find_map(|text| text.strip_prefix(name));
+    let target = value("of=");
+    if target.is_some_and(is_block_device) {
+        return Some(Deny("write to block device"));
+    }
+    if let Some(finding) = target.and_then(redirected) {
+        return Some(finding);
+    }
+    let source = value("if=")?;
+    let plain = |target: &str| {
+        !target.contains('$') && (!target.starts_with('/') || is_temporary(target) || target == "/dev/null")
+    };
+    // Without a target it prints.
+    let harmless = !is_block_device(source) && !source.contains('$') && target.is_none_or(plain);
+    (!harmless).then_some(Ask("disk copy"))
 }
 
 /// This machine never; another one if a person agrees.
@@ -77,9 +105,23 @@ fn chmod(argv: &Argv<'_>) -> Option<Finding> {
     if open {
         return Some(Ask("world-writable permissions"));
     }
+    if sets_uid(mode) {
+        return Some(Ask("run as another user (set-uid)"));
+    }
     let recursive = argv.has_letter('R') || argv.has_long("--recursive");
-    (recursive && argv.plain().skip(1).any(is_system_folder))
-        .then_some(Ask("change permissions of system folders"))
+    let vital = |path: &str| is_system_folder(path) || is_vital(path);
+    (recursive && argv.plain().skip(1).any(vital)).then_some(Ask("change permissions of system folders"))
+}
+
+/// `u+s`, `4755`: whoever runs it becomes its owner.
+fn sets_uid(mode: &str) -> bool {
+    let octal = mode.len() >= 4 && mode.chars().all(|c| c.is_digit(8));
+    let special = mode.chars().rev().nth(3).filter(|_| octal).and_then(|c| c.to_digit(8)).unwrap_or(0);
+    special >= 4
+        || mode.split(',').any(|part| {
+            let (who, what) = part.split_once(['+', '=']).unwrap_or_default();
+            what.contains('s') && part.contains(['+', '=']) && !who.starts_with('g')
+        })
 }
 
 fn chown(argv: &Argv<'_>) -> Option<Finding> {
@@ -101,6 +143,7 @@ fn systemctl(argv: &Argv<'_>) -> Option<Finding> {
         "stop" | "disable" | "mask" | "restart" | "kill" | "isolate" => {
             Some(Ask("stop/disable system service"))
         }
+        "enable" | "reenable" | "link" | "set-default" => Some(Ask("start something with the system")),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Finding::{self, Ask, Deny};
 use crate::command::argv::Argv;
-use crate::command::path::{Sensitive, sensitive};
+use crate::command::path::{Sensitive, collapse, is_vital, sensitive};
 
 /// What a redirection into this file means.
 pub(in crate::command) fn redirected(target: &str) -> Option<Finding> {
@@ -17,6 +17,7 @@ fn finding(place: Sensitive) -> Finding {
         Sensitive::StartupFile => Ask("change a shell start-up file"),
         Sensitive::Credentials => Ask("change a credentials file"),
         Sensitive::HermesFile => Ask("change Hermes' own configuration"),
+        Sensitive::Autostart => Ask("start something with the system"),
     }
 }
 
@@ -31,10 +32,17 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
             let folder = argv.texts().find_map(|text| text.strip_prefix("--target-directory="));
             let after_t = argv.texts().skip_while(|text| *text != "-t").nth(1);
             let target = folder.or(after_t).or_else(|| argv.plain().last())?;
+            let remote = matches!(name, "scp" | "rsync").then(|| target.split_once(':')).flatten();
+            let target = remote.map_or(target, |(_, path)| path);
+            if name == "mv" && argv.plain().any(is_vital) && !is_vital(target) {
+                return Some(Ask("move the system or a home folder"));
+            }
             let moved = (name == "mv").then(|| argv.plain().find_map(sensitive)).flatten();
             sensitive(target).or(moved).map(finding)
         }
-        "sed" | "perl" | "ruby" | "gawk" if in_place(argv) => argv.plain().find_map(sensitive).map(finding),
+        "sed" | "perl" | "ruby" | "gawk" | "yq" if in_place(argv) => {
+            argv.plain().find_map(sensitive).map(finding)
+        }
         "truncate" | "touch" | "unlink" | "rm" | "vipe" | "sponge" => {
             let place = argv.plain().find_map(sensitive)?;
             (name != "touch" || place != Sensitive::SystemConfig).then(|| finding(place))
@@ -46,14 +54,25 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
                 .and_then(|_| texts.next());
             sensitive(into?).map(finding)
         }
-        "tar" | "unzip" => {
-            let mut texts = argv.texts();
-            let into =
-                texts.find(|text| matches!(*text, "-C" | "--directory" | "-d")).and_then(|_| texts.next());
-            sensitive(into?).map(finding)
-        }
+        "tar" | "bsdtar" | "unzip" | "7z" => unpacked(argv),
         _ => None,
     }
+}
+
+/// An archive that is unpacked over the system.
+fn unpacked(argv: &Argv<'_>) -> Option<Finding> {
+    let mut texts = argv.texts();
+    let into = texts.find(|text| matches!(*text, "-C" | "--directory" | "-d")).and_then(|_| texts.next());
+    let into = into.or_else(|| argv.texts().find_map(|text| text.strip_prefix("--directory=")))?;
+    let unpacks = argv.name == "unzip"
+        || argv.has_long("--extract")
+        || argv.has_letter('x')
+        || argv.texts().next().is_some_and(|first| first.contains('x'));
+    // A home folder is a place to unpack into.
+    if unpacks && is_vital(into) && collapse(into) != "~" {
+        return Some(Ask("overwrite system files"));
+    }
+    sensitive(into).map(finding)
 }
 
 /// `-i`, alone, with a suffix, or among other letters as in `-pi`.

@@ -4,11 +4,15 @@
 //! would take is read as best it can, because a guard that gives up is no guard. Bounded in depth, linear in length.
 
 mod expand;
+mod learn;
 mod parse;
+mod print;
 mod quote;
 mod word;
 
+pub(crate) use learn::Variables;
 pub(crate) use parse::read;
+pub(crate) use print::printed;
 
 /// Commands one after the other.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +22,14 @@ pub(crate) struct Script {
     pub(crate) too_deep: bool,
     /// Names of functions it defines.
     pub(crate) functions: Vec<String>,
+    /// What names stand for at its end.
+    pub(crate) variables: Variables,
+}
+
+impl Script {
+    pub(crate) fn stages(&self) -> impl Iterator<Item = &Stage> {
+        self.pipelines.iter().flat_map(|pipeline| &pipeline.stages)
+    }
 }
 
 /// Commands that feed each other.
@@ -81,6 +93,8 @@ pub(crate) enum Substitution {
     Output,
     /// `<(…)`: its output is a file.
     File,
+    /// `>(…)`: what is written there is its input.
+    Sink,
 }
 
 #[derive(Debug, Clone)]

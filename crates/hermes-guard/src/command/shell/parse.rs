@@ -3,18 +3,15 @@
 //! Compound commands are read flat: `if`, `do`, `{` and their like only say that a command follows, and whatever a loop
 //! or a function holds is judged as if it ran.
 
-use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::{Direction, End, Pipeline, Redirect, Script, Stage, Word};
+use super::{Direction, End, Pipeline, Redirect, Script, Stage, Variables, Word};
 
 /// Substitutions and groups within each other; deeper ones are not looked into.
 pub(super) const DEEPEST: usize = 24;
 
 const MOST_EXPANDED: usize = 100_000;
-const LONGEST_VALUE: usize = 1_000;
-const MOST_VARIABLES: usize = 200;
 
 /// Words that only announce a command.
 const ANNOUNCE: &[&str] = &[
@@ -22,12 +19,13 @@ const ANNOUNCE: &[&str] = &[
     "esac",
 ];
 
-/// Reads a command line.
-pub(crate) fn read(text: &str) -> Script {
-    let mut reader = Reader::new(text, HashMap::from([("HOME".to_owned(), "~".to_owned())]), 0);
+/// Reads a command line, given what names are known to stand for.
+pub(crate) fn read(text: &str, variables: &Variables) -> Script {
+    let mut reader = Reader::new(text, variables.clone(), 0);
     let mut script = reader.script(Stop::End);
     script.too_deep |= reader.too_deep;
     script.functions = reader.functions;
+    script.variables = reader.variables;
     script
 }
 
@@ -41,7 +39,9 @@ pub(super) enum Stop {
 /// Where in the text we are, and what is known there.
 pub(super) struct Reader<'a> {
     pub(super) rest: Peekable<Chars<'a>>,
-    pub(super) variables: HashMap<String, String>,
+    pub(super) variables: Variables,
+    /// What parts the words of a value without quotes.
+    pub(super) separators: String,
     pub(super) depth: usize,
     pub(super) too_deep: bool,
     /// How many characters expansions may still add: names that stand for each other must not grow without end.
@@ -69,10 +69,11 @@ enum Joint {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str, variables: HashMap<String, String>, depth: usize) -> Self {
+    pub(super) fn new(text: &'a str, variables: Variables, depth: usize) -> Self {
         Self {
             rest: text.chars().peekable(),
             variables,
+            separators: " \t\n".to_owned(),
             depth,
             too_deep: depth > DEEPEST,
             budget: MOST_EXPANDED,
@@ -81,6 +82,14 @@ impl<'a> Reader<'a> {
             cases: 0,
             pattern_next: false,
         }
+    }
+
+    /// A reader of a text within this one, which knows what this one knows.
+    pub(super) fn within<'b>(&self, text: &'b str, depth: usize) -> Reader<'b> {
+        let mut reader = Reader::new(text, self.variables.clone(), depth);
+        reader.separators.clone_from(&self.separators);
+        reader.budget = self.budget;
+        reader
     }
 
     pub(super) fn script(&mut self, stop: Stop) -> Script {
@@ -98,7 +107,7 @@ impl<'a> Reader<'a> {
         let mut filled = 0;
         loop {
             let (stage, joint) = self.stage(stop, &mut texts);
-            self.learn(&stage);
+            self.learn(&stage, pipeline.stages.last());
             let piped = matches!(joint, Joint::Pipe);
             // The rest of a group that was read flat: it stands in the pipeline for all that came before.
             if !stage.is_empty() || piped || !pipeline.stages.is_empty() {
@@ -194,10 +203,19 @@ impl<'a> Reader<'a> {
             }
         }
         if stage.words.is_empty() && stage.assignments.last().is_some_and(|word| word.text.ends_with('=')) {
-            return self.skip_list();
+            return self.list(stage);
         }
         if self.rest.peek() == Some(&'(') && stage.is_empty() {
-            self.skip_arithmetic();
+            let text = self.arithmetic();
+            // Only `((…))` computes; `((…) …)` are groups within each other.
+            if text.ends_with(')') {
+                stage.assignments.extend(self.computed(&text));
+            } else {
+                let mut reader = self.within(&text, self.depth);
+                stage.body = Some(reader.script(Stop::End));
+                self.too_deep |= reader.too_deep;
+                self.budget = reader.budget;
+            }
             return;
         }
         let body = self.script(Stop::Parenthesis);
@@ -205,36 +223,52 @@ impl<'a> Reader<'a> {
     }
 
     /// The values of `name=(…)`: they are words, not commands.
-    fn skip_list(&mut self) {
+    fn list(&mut self, stage: &mut Stage) {
+        let mut values = Vec::new();
         loop {
             self.skip_blanks();
             match self.rest.peek() {
-                None => return,
+                None => break,
                 Some(')') => {
                     self.rest.next();
-                    return;
+                    break;
                 }
                 Some('\n' | ';' | '&' | '|' | '(' | '<' | '>') => {
                     self.rest.next();
                 }
-                Some(_) => {
-                    self.word();
-                }
+                Some(_) => values.extend(self.word()),
             }
         }
+        let Some(assigned) = stage.assignments.last_mut() else { return };
+        assigned.known = false;
+        let name = assigned.text.clone();
+        let mut texts = Vec::with_capacity(values.len());
+        for value in values {
+            assigned.inner.extend(value.inner);
+            texts.push(value.text);
+        }
+        self.assign_list(&name, texts);
     }
 
-    /// Up to the `))` that closes `((`.
-    pub(super) fn skip_arithmetic(&mut self) {
+    /// Up to the parenthesis that closes what was opened.
+    pub(super) fn arithmetic(&mut self) -> String {
+        let mut text = String::new();
         let mut depth = 1usize;
         for c in self.rest.by_ref() {
             match c {
                 '(' => depth += 1,
-                ')' if depth == 1 => return,
+                ')' if depth == 1 => break,
                 ')' => depth -= 1,
                 _ => {}
             }
+            text.push(c);
         }
+        text
+    }
+
+    /// What is run while something is computed.
+    pub(super) fn computed(&mut self, text: &str) -> Option<Word> {
+        (text.contains("$(") || text.contains('`')).then(|| self.expanded(text))
     }
 
     fn words(&mut self, stage: &mut Stage) {
@@ -348,7 +382,7 @@ impl<'a> Reader<'a> {
         let Some(sign) = self.rest.next() else { return };
         let next = self.rest.peek().copied();
         if next == Some('(') {
-            let word = self.file_substitution();
+            let word = self.file_substitution(sign);
             stage.words.push(word);
             return;
         }
@@ -386,8 +420,8 @@ impl<'a> Reader<'a> {
     fn target(&mut self) -> Option<Word> {
         match self.rest.peek()? {
             '<' | '>' => {
-                self.rest.next();
-                (self.rest.peek() == Some(&'(')).then(|| self.file_substitution())
+                let sign = self.rest.next()?;
+                (self.rest.peek() == Some(&'(')).then(|| self.file_substitution(sign))
             }
             '\n' | ';' | '&' | '|' | ')' => None,
             _ => self.word().into_iter().next(),
@@ -445,34 +479,6 @@ impl<'a> Reader<'a> {
                 }
                 _ => return,
             }
-        }
-    }
-
-    fn remember(&mut self, name: &str, value: String) {
-        if value.len() <= LONGEST_VALUE && self.variables.len() < MOST_VARIABLES {
-            self.variables.insert(name.to_owned(), value);
-        }
-    }
-
-    /// Remembers plain assignments, so that a name may not hide what it stands for.
-    fn learn(&mut self, stage: &Stage) {
-        let named = stage.words.first().map(|word| word.text.as_str());
-        let assigning = matches!(named, None | Some("export" | "declare" | "local" | "readonly" | "typeset"));
-        if assigning {
-            for word in stage.assignments.iter().chain(stage.words.iter().skip(1)) {
-                if let Some((name, value)) = word.text.split_once('=').filter(|_| word.known) {
-                    self.remember(name, value.to_owned());
-                }
-            }
-        }
-        // A loop's name stands for each of its words; all of them together are judged at once.
-        if named == Some("for")
-            && let [_, name, is_in, values @ ..] = stage.words.as_slice()
-            && is_in.text == "in"
-        {
-            let values: Vec<&str> = values.iter().map(|word| word.text.as_str()).collect();
-            let (name, values) = (name.text.clone(), values.join(" "));
-            self.remember(&name, values);
         }
     }
 }

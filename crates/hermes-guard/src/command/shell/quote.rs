@@ -16,6 +16,24 @@ pub(super) fn ansi_c(rest: &mut Peekable<Chars<'_>>) -> String {
     text
 }
 
+/// A text as `printf` and `echo -e` would write it.
+pub(super) fn unescape(text: &str) -> String {
+    let mut rest = text.chars().peekable();
+    let mut plain = String::with_capacity(text.len());
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if rest
+                .peek()
+                .is_some_and(|c| matches!(c, 'n' | 't' | 'r' | 'x' | 'u' | 'U' | '0'..='7' | '\\')) =>
+            {
+                escape(&mut rest, &mut plain);
+            }
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
 fn escape(rest: &mut Peekable<Chars<'_>>, text: &mut String) {
     let Some(c) = rest.next() else { return };
     let number = match c {

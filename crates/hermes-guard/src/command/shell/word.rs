@@ -1,7 +1,9 @@
 //! One word: quotes, escapes, expansions.
 
 use super::expand::braces;
+use super::learn::POSITIONAL;
 use super::parse::{DEEPEST, Reader, Stop};
+use super::print::output_of;
 use super::quote::ansi_c;
 use super::{Inner, Script, Substitution, Word};
 
@@ -44,8 +46,8 @@ impl Builder {
     }
 
     /// A value where no quotes stand: blanks in it part words.
-    fn split_in(&mut self, value: &str) {
-        for (at, piece) in value.split([' ', '\t', '\n']).enumerate() {
+    fn split_in(&mut self, value: &str, separators: &str) {
+        for (at, piece) in value.split(|c| separators.contains(c)).enumerate() {
             if at > 0 {
                 self.cut();
             }
@@ -128,12 +130,11 @@ impl Reader<'_> {
 
     /// The text of a here-document, in which only expansions have a meaning.
     pub(super) fn expanded(&mut self, text: &str) -> Word {
-        let mut reader = Reader::new(text, self.variables.clone(), self.depth + 1);
+        let mut reader = self.within(text, self.depth + 1);
         if reader.too_deep {
             self.too_deep = true;
             return Word { text: text.to_owned(), known: false, inner: Vec::new() };
         }
-        reader.budget = self.budget;
         let mut builder = Builder::new();
         while let Some(&c) = reader.rest.peek() {
             if matches!(c, '$' | '`') {
@@ -153,12 +154,11 @@ impl Reader<'_> {
     fn expansion(&mut self, builder: &mut Builder, around: Around) {
         if self.rest.next() == Some('`') {
             let text = self.backticks();
-            let mut reader = Reader::new(&text, self.variables.clone(), self.depth);
-            reader.budget = self.budget;
+            let mut reader = self.within(&text, self.depth);
             let script = reader.script(Stop::End);
             self.too_deep |= reader.too_deep;
             self.budget = reader.budget;
-            return substitute(builder, script, around);
+            return substitute(builder, script, around, &self.separators);
         }
         match self.rest.peek().copied() {
             Some('\'') if around == Around::Nothing => {
@@ -171,13 +171,14 @@ impl Reader<'_> {
                 self.rest.next();
                 if self.rest.peek() == Some(&'(') {
                     self.rest.next();
-                    self.skip_arithmetic();
+                    let text = self.arithmetic();
                     self.rest.next_if_eq(&')');
+                    builder.inner.extend(self.computed(&text).into_iter().flat_map(|word| word.inner));
                     builder.text.push('0');
                     builder.known = false;
                 } else {
                     let script = self.script(Stop::Parenthesis);
-                    substitute(builder, script, around);
+                    substitute(builder, script, around, &self.separators);
                 }
             }
             Some('{') => {
@@ -191,6 +192,10 @@ impl Reader<'_> {
                     name.push(c);
                 }
                 self.value(builder, &name, around);
+            }
+            Some(c @ ('1'..='9' | '@' | '*')) if self.variables.knows(POSITIONAL) => {
+                self.rest.next();
+                self.positional(builder, c, around);
             }
             Some(c @ ('0'..='9' | '@' | '*' | '#' | '?' | '!' | '-' | '$')) => {
                 self.rest.next();
@@ -234,14 +239,37 @@ impl Reader<'_> {
     }
 
     fn parameter_value(&mut self, builder: &mut Builder, inside: &str, around: Around) {
+        // `${!name}`: the name of a name.
+        let named = inside.strip_prefix('!').and_then(|name| self.variables.get(name)?.first().cloned());
+        let inside = named.as_deref().unwrap_or(inside);
         let name: String = inside.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
         let operation: String = inside.chars().skip(name.chars().count()).collect();
         if operation.is_empty() || name == "IFS" || name == "HOME" {
+            if operation.is_empty() && name != "IFS" && !self.variables.knows(&name) {
+                builder.text.extend(["${", name.as_str(), "}"]);
+                builder.known = false;
+                return;
+            }
             return self.value(builder, &name, around);
         }
-        if let Some(value) = self.variables.get(&name).cloned().filter(|_| operation.starts_with([':', '-']))
-        {
-            return self.put(builder, &value, around);
+        if let Some(values) = self.variables.get(&name).cloned() {
+            let index = operation.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            match index {
+                Some("@" | "*") => return self.put(builder, &values, around),
+                Some(index) => {
+                    let value = index.parse().ok().and_then(|at: usize| values.get(at).cloned());
+                    return self.put(builder, &value.map_or(values, |value| vec![value]), around);
+                }
+                None if operation.starts_with([':', '-']) => {
+                    let part = values.first().and_then(|value| part_of(value, &operation));
+                    return self.put(builder, &part.map_or(values, |part| vec![part]), around);
+                }
+                None => {
+                    if let Some(text) = values.first().and_then(|value| replaced(value, &operation)) {
+                        return self.put(builder, &[text], around);
+                    }
+                }
+            }
         }
         let default = [":-", ":=", "-", "="].iter().find_map(|sign| operation.strip_prefix(sign));
         match default {
@@ -268,43 +296,61 @@ impl Reader<'_> {
             builder.cut();
             return;
         }
-        if let Some(value) = self.variables.get(name).cloned() {
-            return self.put(builder, &value, around);
+        if let Some(values) = self.variables.get(name).cloned() {
+            return self.put(builder, &values, around);
         }
         builder.text.push('$');
         builder.text.push_str(name);
         builder.known = false;
     }
 
-    fn put(&mut self, builder: &mut Builder, value: &str, around: Around) {
-        let Some(left) = self.budget.checked_sub(value.len()) else {
-            self.too_deep = true;
-            builder.known = false;
-            return;
-        };
-        self.budget = left;
-        match around {
-            Around::Nothing => builder.split_in(value),
-            Around::Quotes => builder.text.push_str(value),
+    /// A word of `set --`, or all of them. The caller has seen that there are some.
+    fn positional(&mut self, builder: &mut Builder, which: char, around: Around) {
+        let values = self.variables.get(POSITIONAL).cloned().unwrap_or_default();
+        match which.to_digit(10) {
+            Some(at) => {
+                let value = values.into_iter().nth((at as usize).saturating_sub(1)).unwrap_or_default();
+                self.put(builder, &[value], around);
+            }
+            None => self.put(builder, &values, around),
         }
     }
 
-    /// `<(…)`; the sign has been read.
-    pub(super) fn file_substitution(&mut self) -> Word {
+    /// The values of a name; those of a list are words of their own.
+    fn put(&mut self, builder: &mut Builder, values: &[String], around: Around) {
+        for (at, value) in values.iter().enumerate() {
+            let Some(left) = self.budget.checked_sub(value.len() + 1) else {
+                self.too_deep = true;
+                builder.known = false;
+                return;
+            };
+            self.budget = left;
+            if at > 0 {
+                builder.cut();
+            }
+            match around {
+                Around::Nothing => builder.split_in(value, &self.separators),
+                Around::Quotes => {
+                    builder.text.push_str(value);
+                    builder.quoted = true;
+                }
+            }
+        }
+    }
+
+    /// `<(…)` or `>(…)`; the sign has been read.
+    pub(super) fn file_substitution(&mut self, sign: char) -> Word {
         self.rest.next();
         let script = if self.depth > DEEPEST { Script::default() } else { self.script(Stop::Parenthesis) };
-        Word {
-            text: "/dev/fd/63".to_owned(),
-            known: false,
-            inner: vec![Inner { script, kind: Substitution::File }],
-        }
+        let kind = if sign == '>' { Substitution::Sink } else { Substitution::File };
+        Word { text: "/dev/fd/63".to_owned(), known: false, inner: vec![Inner { script, kind }] }
     }
 }
 
-fn substitute(builder: &mut Builder, script: Script, around: Around) {
+fn substitute(builder: &mut Builder, script: Script, around: Around, separators: &str) {
     if let Some(output) = output_of(&script) {
         match around {
-            Around::Nothing => builder.split_in(&output),
+            Around::Nothing => builder.split_in(&output, separators),
             Around::Quotes => builder.text.push_str(&output),
         }
     } else {
@@ -314,19 +360,22 @@ fn substitute(builder: &mut Builder, script: Script, around: Around) {
     builder.inner.push(Inner { script, kind: Substitution::Output });
 }
 
-/// What a script prints, where that can be seen: `echo rm` is a way to write `rm`.
-fn output_of(script: &Script) -> Option<String> {
-    let [pipeline] = script.pipelines.as_slice() else { return None };
-    let [stage] = pipeline.stages.as_slice() else { return None };
-    if !stage.redirects.is_empty() || !stage.words.iter().all(|word| word.known) {
-        return None;
-    }
-    let words: Vec<&str> = stage.words.iter().map(|word| word.text.as_str()).collect();
-    match words.as_slice() {
-        ["echo", "-n" | "-e" | "-ne", rest @ ..] | ["echo", rest @ ..] => Some(rest.join(" ")),
-        ["printf", "%s" | "%s\\n", rest @ ..] => Some(rest.concat()),
-        ["printf", format] if !format.contains('%') => Some((*format).to_owned()),
-        ["which", name] | ["command", "-v", name] | ["type", "-p" | "-P", name] => Some((*name).to_owned()),
-        _ => None,
-    }
+/// What `${name/this/that}` makes of a value. Patterns are taken as they stand.
+fn replaced(value: &str, operation: &str) -> Option<String> {
+    let rest = operation.strip_prefix('/')?;
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    let (this, that) = rest.split_once('/').unwrap_or((rest, ""));
+    let plain = !this.is_empty()
+        && !this.contains(['*', '?', '[', '$', '`', '\\'])
+        && !that.contains(['$', '`', '\\']);
+    (plain && that.len() <= 16).then(|| value.replace(this, that))
+}
+
+/// The letters that `${name:from:count}` picks.
+fn part_of(value: &str, operation: &str) -> Option<String> {
+    let (from, count) = match operation.strip_prefix(':')?.split_once(':') {
+        Some((from, count)) => (from, count.trim().parse().ok()?),
+        None => (operation.strip_prefix(':')?, usize::MAX),
+    };
+    Some(value.chars().skip(from.trim().parse().ok()?).take(count).collect())
 }

@@ -130,7 +130,7 @@ pub(super) const HARMLESS: &[&str] = &[
     "mv a b",
     "ls > /dev/null 2>&1",
     "cmd 2>/dev/null >&2",
-    "rsync -a --delete src/ backup/",
+    "rsync -a --delete --dry-run src/ backup/",
     "ssh host ls -la",
     "ssh host 'systemctl status x'",
     "sudo apt-get install -y jq",

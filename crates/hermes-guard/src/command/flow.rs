@@ -1,0 +1,170 @@
+//! What goes through pipes, here-documents and `>(…)`, and what is done with it at their ends.
+
+use super::argv::Argv;
+use super::rule::{is_interpreter, is_sql_client};
+use super::shell::{Direction, Script, Stage, Substitution, Variables, Word, read};
+use super::unwrap::{Run, Via, is_shell, remote_words, runs_marked, script_file, shell_text, unwrap};
+
+/// Texts within texts, to see what reads an input.
+const DEEPEST: usize = 3;
+
+/// What is known of everything so far in a pipeline or a script. Each stage is looked at once, or a text of pipes would
+/// take quadratic time.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    pub(super) fetches: bool,
+    pub(super) decodes: bool,
+    pub(super) tells_secrets: bool,
+    /// How many stages, or pipelines, have been handed on.
+    pub(super) seen: usize,
+}
+
+/// What a command does with its input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Consumer {
+    /// Runs it: here, or elsewhere.
+    Shell(Via),
+    Code,
+    /// A program with a language of its own: a database, an editor, a debugger.
+    Named(String),
+    Other,
+}
+
+impl Consumer {
+    pub(super) fn of(stage: &Stage) -> Self {
+        Self::within(stage, 0)
+    }
+
+    fn within(stage: &Stage, depth: usize) -> Self {
+        if depth > DEEPEST {
+            return Self::Other;
+        }
+        if let Some(sink) = sinks(stage).next() {
+            return Self::first_of(sink, depth + 1);
+        }
+        let mut found = Self::Other;
+        for run in unwrap(&stage.words) {
+            match run {
+                Run::Command { words, via } => {
+                    let Some(argv) = Argv::of(&words, via) else { continue };
+                    if reads_input(&argv) {
+                        let elsewhere = argv.name == "ssh" || via == Via::Elsewhere;
+                        let via = if elsewhere { Via::Elsewhere } else { Via::Directly };
+                        return if is_code(&argv.name) { Self::Code } else { Self::Shell(via) };
+                    }
+                    if acts_on_text(&argv.name) {
+                        found = Self::Named(argv.name);
+                    }
+                }
+                // `ssh host 'bash -s'`: the input is that of what the text starts.
+                Run::Text { word, via } => {
+                    match Self::first_of(&read(&word.text, &Variables::default()), depth + 1) {
+                        Self::Other => {}
+                        Self::Shell(_) => return Self::Shell(via),
+                        inner => found = inner,
+                    }
+                }
+                Run::MaybeCommand(_) | Run::MaybeText(_) => {}
+            }
+        }
+        found
+    }
+
+    fn first_of(script: &Script, depth: usize) -> Self {
+        let stage = script.pipelines.last().and_then(|pipeline| pipeline.stages.first());
+        stage.map_or(Self::Other, |stage| Self::within(stage, depth))
+    }
+}
+
+/// The scripts of `>(…)` that a command writes to.
+fn sinks(stage: &Stage) -> impl Iterator<Item = &Script> {
+    let targets = stage.redirects.iter().map(|redirect| &redirect.target);
+    let inner = stage.words.iter().chain(targets).flat_map(|word| &word.inner);
+    inner.filter(|inner| inner.kind == Substitution::Sink).map(|inner| &inner.script)
+}
+
+pub(super) fn has_sink(stage: &Stage) -> bool {
+    sinks(stage).next().is_some()
+}
+
+/// The texts of here-documents and here-strings.
+pub(super) fn here_texts(stage: &Stage) -> impl Iterator<Item = &Word> {
+    stage
+        .redirects
+        .iter()
+        .filter(|redirect| redirect.direction == Direction::Text)
+        .map(|redirect| &redirect.target)
+}
+
+fn is_code(name: &str) -> bool {
+    is_interpreter(name) || matches!(name, "awk" | "gawk" | "mawk")
+}
+
+fn acts_on_text(name: &str) -> bool {
+    is_sql_client(name) || runs_marked(name) || matches!(name, "redis-cli" | "make" | "gmake")
+}
+
+/// Whether it takes what it runs from its input.
+fn reads_input(argv: &Argv<'_>) -> bool {
+    let name = argv.name.as_str();
+    if is_shell(name) {
+        let text = shell_text(argv.args);
+        let filled_in =
+            argv.via == Via::Xargs && text.is_none_or(|text| text.text.trim_start().starts_with("{}"));
+        return filled_in || text.is_none() && script_file(argv.args).is_none_or(|file| is_input(&file.text));
+    }
+    match name {
+        "source" | "." => is_input(argv.word(0)),
+        "at" | "batch" => !["-f", "-l", "-c", "-d", "-r"].iter().any(|option| argv.has(option)),
+        "su" => !argv.has("-c") && !argv.has("--command"),
+        "nix-shell" => !argv.has("--run") && !argv.has("--command"),
+        "ssh" => remote_words(name, argv.args).is_empty() && !argv.has_letter('N'),
+        "awk" | "gawk" | "mawk" => argv.texts().zip(argv.texts().skip(1)).any(|pair| pair == ("-f", "-")),
+        _ => {
+            is_interpreter(name)
+                && argv.texts().all(|text| text == "-" || matches!(text, "-u" | "-s" | "-I" | "-B" | "-q"))
+        }
+    }
+}
+
+fn is_input(file: &str) -> bool {
+    matches!(file, "/dev/stdin" | "-" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
+/// Every program a stage runs.
+fn programs(stage: &Stage) -> Vec<(String, Vec<String>)> {
+    let runs = unwrap(&stage.words).into_iter();
+    runs.filter_map(|run| match run {
+        Run::Command { words, via } => {
+            let argv = Argv::of(&words, via)?;
+            Some((argv.name.clone(), argv.texts().map(str::to_owned).collect()))
+        }
+        Run::Text { .. } | Run::MaybeCommand(_) | Run::MaybeText(_) => None,
+    })
+    .collect()
+}
+
+pub(super) fn stage_fetches(stage: &Stage) -> bool {
+    let here = programs(stage).iter().any(|(name, _)| {
+        matches!(name.as_str(), "curl" | "wget" | "fetch" | "http" | "https" | "aria2c" | "lynx")
+    });
+    let within = stage.words.iter().flat_map(|word| &word.inner).any(|inner| fetches(&inner.script));
+    here || within || stage.body.as_ref().is_some_and(fetches)
+}
+
+pub(super) fn fetches(script: &Script) -> bool {
+    script.stages().any(stage_fetches)
+}
+
+pub(super) fn decodes(stage: &Stage) -> bool {
+    programs(stage).iter().any(|(name, args)| {
+        let has = |wanted: &[&str]| args.iter().any(|arg| wanted.contains(&arg.as_str()));
+        match name.as_str() {
+            "base64" | "base32" | "gbase64" => has(&["-d", "-D", "--decode", "-di"]),
+            "xxd" => args.iter().any(|arg| arg.starts_with('-') && arg.contains('r')),
+            "openssl" => has(&["-d", "base64"]),
+            "tr" | "rev" | "gunzip" | "zcat" | "gzip" | "uudecode" => true,
+            _ => false,
+        }
+    })
+}

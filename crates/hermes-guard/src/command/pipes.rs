@@ -1,0 +1,94 @@
+//! Judging pipelines: what one command says to the next.
+
+use super::flow::{Consumer, Flow, decodes, here_texts, stage_fetches};
+use super::judge::{DECODED, Judge, REMOTE, SENT, UNSEEN, starts_gateway};
+use super::memory::printed_text;
+use super::output::Output;
+use super::rule::{Finding, OUTSIDE, SHELL_FOR_OTHERS, sends_input, tells_secrets};
+use super::shell::{End, Pipeline, Stage, Word};
+use super::unwrap::Via;
+
+impl Judge {
+    pub(super) fn pipeline(&mut self, pipeline: &Pipeline, earlier: &[Pipeline], before: &mut Flow) {
+        let bomb =
+            |stage: &&Stage| stage.words.first().is_some_and(|word| self.functions.contains(&word.text));
+        if pipeline.stages.iter().filter(bomb).count() > 1 {
+            self.add(Finding::Deny("fork bomb"), "");
+        }
+        if pipeline.end == End::Background && pipeline.stages.iter().any(starts_gateway) {
+            self.add(Finding::Ask(OUTSIDE), "");
+        }
+        if pipeline.stages.len() > 1 {
+            self.piped(pipeline, earlier, before);
+        } else if let [stage] = pipeline.stages.as_slice() {
+            before.fetches |= stage_fetches(stage);
+            before.decodes |= decodes(stage);
+        }
+    }
+
+    fn piped(&mut self, pipeline: &Pipeline, earlier: &[Pipeline], before: &mut Flow) {
+        // The end of a group that was read flat: it stands for all that came before.
+        let grouped = pipeline.stages.first().is_some_and(Stage::is_empty);
+        let mut flow = Flow::default();
+        let mut after_shell = false;
+        for (at, stage) in pipeline.stages.iter().enumerate() {
+            let reader = Consumer::of(stage);
+            let consumer = if at == 0 { Consumer::Other } else { reader.clone() };
+            if flow.tells_secrets && sends_input(stage) {
+                self.add(Finding::Ask(SENT), "");
+            }
+            if after_shell && sends_input(stage) {
+                self.add(SHELL_FOR_OTHERS, "");
+            }
+            let runs = matches!(consumer, Consumer::Shell(_) | Consumer::Code);
+            if runs && (flow.fetches || grouped && before.fetches) {
+                self.add(Finding::Ask(REMOTE), "");
+            } else if runs && (flow.decodes || grouped && before.decodes) {
+                self.add(Finding::Ask(DECODED), "");
+            } else if let Consumer::Shell(_) = consumer
+                && let Some(last) = at.checked_sub(1).and_then(|at| pipeline.stages.get(at))
+            {
+                self.written_files(Some(last));
+                if last.body.is_none() && Output::of(last, &self.memory) == Output::Unseen {
+                    self.add(Finding::Ask(UNSEEN), "");
+                }
+            }
+            if consumer != Consumer::Other {
+                let here = pipeline.stages.get(flow.seen..at).unwrap_or_default();
+                self.handed_on(&mut here.iter(), &consumer);
+                flow.seen = at;
+                if grouped {
+                    let earlier = earlier.get(before.seen..).unwrap_or_default();
+                    self.handed_on(&mut earlier.iter().flat_map(|pipeline| &pipeline.stages), &consumer);
+                    before.seen += earlier.len();
+                }
+            }
+            flow.fetches |= stage_fetches(stage);
+            flow.decodes |= decodes(stage);
+            flow.tells_secrets |= tells_secrets(stage);
+            after_shell = reader == Consumer::Shell(Via::Directly);
+        }
+        before.fetches |= flow.fetches;
+        before.decodes |= flow.decodes;
+    }
+
+    /// What commands say to one that acts on it.
+    fn handed_on(&mut self, stages: &mut dyn Iterator<Item = &Stage>, consumer: &Consumer) {
+        for stage in stages {
+            if let Some(body) = &stage.body {
+                self.handed_on(&mut body.stages(), consumer);
+            }
+            let text = printed_text(stage, None);
+            match (text, consumer) {
+                (Some(text), _) => self.consumed(consumer, &Word::plain(text), stage),
+                // Any program may print its words to a database.
+                (None, Consumer::Named(_)) => {
+                    for word in stage.words.iter().chain(here_texts(stage)) {
+                        self.consumed(consumer, word, stage);
+                    }
+                }
+                (None, _) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What containers and other machines run.
+
+use super::Word;
+use super::wrapper::{Wrapper, skip};
+
+const GLOBAL: Wrapper = Wrapper {
+    valued: &[
+        "-H",
+        "--host",
+        "-c",
+        "--context",
+        "--config",
+        "-l",
+        "--log-level",
+        "--tlscacert",
+        "--tlscert",
+        "--tlskey",
+        "-n",
+        "--namespace",
+        "--kubeconfig",
+        "-f",
+        "--file",
+        "-p",
+        "--project-name",
+        "--profile",
+        "--env-file",
+        "--project-directory",
+        "--cluster",
+        "--user",
+    ],
+    before: 0,
+};
+
+const RUN: &[&str] = &[
+    "-e",
+    "--env",
+    "--env-file",
+    "-v",
+    "--volume",
+    "--mount",
+    "-p",
+    "--publish",
+    "-w",
+    "--workdir",
+    "-u",
+    "--user",
+    "--name",
+    "--network",
+    "--net",
+    "-l",
+    "--label",
+    "-m",
+    "--memory",
+    "-h",
+    "--hostname",
+    "--add-host",
+    "--cpus",
+    "--gpus",
+    "--restart",
+    "--platform",
+    "--pull",
+    "--shm-size",
+    "--ulimit",
+    "--tmpfs",
+    "--device",
+    "--cap-add",
+    "--cap-drop",
+    "--security-opt",
+    "--log-driver",
+    "--log-opt",
+    "--dns",
+    "--pid",
+    "--ipc",
+    "--expose",
+    "--entrypoint",
+    "--volumes-from",
+    "--cidfile",
+    "-a",
+    "-n",
+    "-c",
+    "--index",
+    "--namespace",
+    "--container",
+];
+
+/// The verb of a container program and the words behind it.
+pub(crate) fn verb(rest: &[Word]) -> (&str, &[Word]) {
+    let (skipped, _) = skip(rest, &GLOBAL, "");
+    let Some((verb, behind)) = rest.get(skipped..).and_then(<[Word]>::split_first) else { return ("", &[]) };
+    match verb.text.as_str() {
+        "compose" | "container" => self::verb(behind),
+        verb => (verb, behind),
+    }
+}
+
+/// What `docker run`, `docker exec`, `docker compose run` and `kubectl exec` run.
+pub(super) fn command(name: &str, rest: &[Word]) -> Vec<Word> {
+    let (verb, behind) = verb(rest);
+    if !matches!(verb, "run" | "exec" | "create" | "debug" | "shell") {
+        return Vec::new();
+    }
+    // `docker` passes a `--` on like any other word; the others end their own options with it.
+    if !matches!(name, "docker" | "podman" | "nerdctl")
+        && let Some(at) = behind.iter().position(|word| word.text == "--")
+    {
+        return behind.get(at + 1..).unwrap_or_default().to_vec();
+    }
+    // What follows the picture or the container is the command, even if it looks like an option.
+    let (skipped, _) = skip(behind, &Wrapper { valued: RUN, before: 0 }, "");
+    let command = behind.get(skipped + 1..).unwrap_or_default();
+    let own = behind.get(..skipped).unwrap_or_default();
+    entrypoint(own).into_iter().chain(command.iter().cloned()).collect()
+}
+
+fn entrypoint(own: &[Word]) -> Option<Word> {
+    let at = own.iter().position(|word| word.text.starts_with("--entrypoint"))?;
+    match own.get(at)?.text.split_once('=') {
+        Some((_, program)) => Some(Word::plain(program)),
+        None => own.get(at + 1).cloned(),
+    }
+}
