@@ -5,11 +5,12 @@
 //! who sets that limit anew (sound servers do) is lost sight of. Where it cannot be set, nobody carries it.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::num::NonZeroU64;
+use std::os::unix::fs::MetadataExt;
 
 use hermes_types::random_hex;
-use rustix::process::Pid;
+use rustix::process::{Pid, geteuid};
 
 use crate::descent::{is_with_us, is_zombie, parse};
 
@@ -42,9 +43,13 @@ impl Mark {
 
     /// Everyone who carries it and lives, except those somebody else looks after.
     pub(crate) fn carriers(self) -> HashSet<Pid> {
+        let me = geteuid();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let all = entries.filter_map(|entry| parse(entry.file_name().to_str()?));
-        all.filter(|pid| Self::of(*pid) == Some(self) && !is_zombie(*pid) && is_with_us(*pid)).collect()
+        // Nobody but root could do anything about another user's.
+        let within_reach =
+            |entry: &DirEntry| me.is_root() || entry.metadata().is_ok_and(|found| found.uid() == me.as_raw());
+        let pids = entries.filter(within_reach).filter_map(|entry| parse(entry.file_name().to_str()?));
+        pids.filter(|pid| Self::of(*pid) == Some(self) && !is_zombie(*pid) && is_with_us(*pid)).collect()
     }
 
     /// Makes the calling process carry it. Only makes a system call, for it is used between fork and exec.

@@ -158,6 +158,9 @@ impl Terminal {
         if let Place::Here(_) = place {
             self.keep_snapshot(call, command, workdir.clone(), context).await;
         }
+        if context.cancel.is_cancelled() {
+            return not_entered(&Closed::Interrupted);
+        }
         if asked.background {
             return self.start(call, command, &place, workdir, &asked).await;
         }

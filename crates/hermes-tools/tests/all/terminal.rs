@@ -143,6 +143,10 @@ impl Desk {
 }
 
 async fn call(tool: &dyn Tool, arguments: Value, person: &Person) -> Value {
+    call_unless(&Cancel::new(), tool, arguments, person).await
+}
+
+async fn call_unless(cancel: &Cancel, tool: &dyn Tool, arguments: Value, person: &Person) -> Value {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     let call = Call {
@@ -153,9 +157,8 @@ async fn call(tool: &dyn Tool, arguments: Value, person: &Person) -> Value {
         turn: format!("turn{}", NEXT.fetch_add(1, Ordering::Relaxed)).as_str().into(),
         task: "t".into(),
     };
-    let cancel = Cancel::new();
     let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(10));
-    let context = ToolContext { frontend: person, cancel: &cancel, deadline, spawn: None };
+    let context = ToolContext { frontend: person, cancel, deadline, spawn: None };
     let outcome = tool.run(&call, context).await;
     serde_json::from_str(&outcome.content).unwrap_or_else(|_| panic!("{}", outcome.content))
 }
@@ -319,6 +322,17 @@ async fn a_snapshot_precedes_what_may_destroy() {
     fs::write(desk.work().join("a.txt"), "precious").unwrap();
     desk.run(json!({"command": "mv a.txt b.txt"})).await;
     assert!(Path::new(&desk.home.join("checkpoints")).is_dir());
+}
+
+#[tokio::test]
+async fn a_command_is_not_begun_after_an_interrupt() {
+    let desk = Desk::new();
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let person = Person::who(Answer::Unavailable);
+    let result = call_unless(&cancel, &desk.terminal, json!({"command": "echo x > made"}), &person).await;
+    assert_eq!((&result["status"], &result["exit_code"]), (&json!("interrupted"), &json!(-1)), "{result}");
+    assert!(!desk.work().join("made").exists());
 }
 
 #[tokio::test]

@@ -202,6 +202,25 @@ replies:
 }
 
 #[test]
+fn a_single_question_that_is_told_to_end_takes_its_processes_with_it() {
+    let place = Place::new(
+        r#"
+replies:
+  - {tool: {name: terminal, arguments: {command: "echo $$ > a.pid; exec sleep 1000", background: true}}}
+  - events: [{wait: hanging}, {text: never}]
+"#,
+        &json!({}),
+    );
+    let child = place.say("begin");
+    place.server.wait_until_at_blocking("hanging", 1);
+    until("it was started", || pid_in(&place.file("a.pid")).is_some());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", shown(&output));
+    assert!(!lives(&pid_in(&place.file("a.pid")).unwrap()));
+}
+
+#[test]
 fn a_folder_whose_name_is_no_text_keeps_no_command_from_running() {
     use std::os::unix::ffi::OsStrExt;
     let place = Place::new(
