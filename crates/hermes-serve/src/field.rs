@@ -15,7 +15,7 @@ pub(crate) fn object(body: &Bytes) -> Result<Object, ApiError> {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(ApiError::field("body", "The body must be a JSON object")),
         Err(error) => Err(ApiError {
-            code: Some("invalid_json"),
+            code: Some("invalid_json".into()),
             ..ApiError::field("body", format!("The body is not valid JSON: {error}"))
         }),
     }
@@ -102,7 +102,7 @@ fn part(value: &Value, at: &str) -> Result<Part, ApiError> {
             }
         }
         Some(other) => Err(ApiError {
-            code: Some("unsupported_content_type"),
+            code: Some("unsupported_content_type".into()),
             status: StatusCode::BAD_REQUEST,
             ..ApiError::field(format!("{at}.type"), format!("Content of the type `{other}` is not supported"))
         }),

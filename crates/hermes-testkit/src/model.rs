@@ -22,6 +22,8 @@ pub enum Step {
     /// The answer, once the test lets it go.
     Gate(String),
     Fail(ModelError),
+    /// Some words, and then the end of the line.
+    CutOff(&'static str, ModelError),
 }
 
 type Answering = dyn Fn(&str, &Request) -> Step + Send + Sync;
@@ -85,6 +87,10 @@ impl Model for TestModel {
                     Message::assistant(text)
                 }
                 Step::Fail(error) => return Err(error),
+                Step::CutOff(words, error) => {
+                    sink(Delta::Text(words.to_owned()));
+                    return Err(error);
+                }
             };
             for word in message.content.text().split_inclusive(' ') {
                 sink(Delta::Text(word.to_owned()));
