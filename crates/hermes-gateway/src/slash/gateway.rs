@@ -30,7 +30,10 @@ impl Gateway {
             self.desk.busy(&row.conversation).is_some_and(|busy| busy.phase == crate::desk::Phase::Running);
         let _ = writeln!(text, "**Agent running:** {}", if running { "Yes ⚡" } else { "No" });
         let now = self.clock.now();
-        let _ = writeln!(text, "**Waiting:** {}", depth(self.store.inbox_depth().await?, now));
+        let mut waiting = self.store.inbox_depth().await?;
+        // The question itself is among them.
+        waiting.waiting = waiting.waiting.saturating_sub(1);
+        let _ = writeln!(text, "**Waiting:** {}", depth(waiting, now));
         let _ = writeln!(text, "**On the way out:** {}", depth(self.store.outbox_depth().await?, now));
         let _ = write!(text, "\n**Connected platforms:** {}", self.platforms().join(", "));
         Ok(Done::said(text))

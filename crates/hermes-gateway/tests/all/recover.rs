@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_store::SessionFilter;
-use hermes_types::{Timestamp, TurnState};
+use hermes_types::{Clock as _, Timestamp, TurnState};
 
 use super::support::{Bench, Plan, Step, TestModel};
 
@@ -27,6 +27,51 @@ async fn a_turn_that_was_cut_off_is_gone_on_with_and_said_once() {
     assert_eq!(bench.channel.texts("ann").len(), 2);
     let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
     assert_eq!(bench.store.transcript(&session).await.unwrap().len(), 2, "what was said is there once");
+}
+
+#[tokio::test]
+async fn what_was_written_while_nobody_was_there_waits_for_the_turn_that_was_cut_off() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    bench.channel.write("ann", "first");
+    bench.until_asked(1).await;
+    let folder = bench.kill().await;
+    let model = TestModel::new(|said, _| match said {
+        "first" => Step::Gate("answer to first".into()),
+        said => Step::Say(format!("answer to {said}")),
+    });
+    let plan = later(model, 2);
+    let missed = plan.clock.now().minus(std::time::Duration::from_secs(5));
+    let bench = plan.start_in(folder).await;
+    bench.until_asked(1).await;
+    let mut second = bench.channel.envelope("ann", "second");
+    second.received_at = missed;
+    second.platform_key = "later".to_owned();
+    bench.channel.deliver(second);
+    bench.channel.until_acknowledged(1).await;
+    bench.model.gate.add_permits(1);
+    bench.channel.until_said("ann", "answer to second").await;
+    bench.until_quiet().await;
+    let texts = bench.channel.texts("ann");
+    assert_eq!(texts[1..], ["answer to first", "answer to second"], "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_message_while_draining_waits_and_interrupts_nothing() {
+    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(1).await;
+    bench.gateway.drain();
+    bench.channel.write("ann", "and this");
+    bench.channel.write("bob", "hello");
+    bench.channel.until_acknowledged(3).await;
+    bench.model.gate.add_permits(9);
+    bench.channel.until_said("ann", "done: work").await;
+    assert!(!bench.model.questions().contains(&"and this".to_owned()), "nothing new was begun");
+    assert_eq!(bench.store.inbox_depth().await.unwrap().waiting, 2);
+    let folder = bench.kill().await;
+    let bench = later(TestModel::echo(), 2).start_in(folder).await;
+    bench.channel.until_said("ann", "you said: and this").await;
+    bench.channel.until_said("bob", "you said: hello").await;
 }
 
 #[tokio::test]
@@ -159,20 +204,30 @@ async fn a_transcript_another_program_kept_is_gone_on_with_and_taken_over_once()
     let texts: Vec<String> = rows.iter().map(|row| row.message.content.text().into_owned()).collect();
     assert_eq!(
         texts,
-        ["my cat is called Mia", "Noted.", "and my dog Rex", "Both noted.", "who is Mia?", "who is Mia? after 4"]
+        [
+            "my cat is called Mia",
+            "Noted.",
+            "and my dog Rex",
+            "Both noted.",
+            "who is Mia?",
+            "who is Mia? after 4"
+        ]
     );
     assert!(rows[0].message.extra.is_empty(), "the time is a column");
     assert!((rows[0].at.seconds() - 1_767_322_801.0).abs() < 1.0, "{:?}", rows[0].at);
     let stored = bench.store.session(&session).await.unwrap().unwrap();
     assert_eq!((stored.source.as_str(), stored.message_count), ("fake", 6));
     // What is taken back here does not come back from the file.
-    for _ in 0..2 {
+    for taken in 2..4 {
         bench.channel.write("ann", "/undo");
+        bench.channel.until_acknowledged(taken).await;
         bench.until_quiet().await;
     }
     let folder = bench.kill().await;
     let bench = later(counting(), 2).start_in(folder).await;
-    bench.channel.write("ann", "again");
+    let mut again = bench.channel.envelope("ann", "again");
+    again.platform_key = "later".to_owned();
+    bench.channel.deliver(again);
     bench.channel.until_said("ann", "again after 2").await;
 }
 
