@@ -189,9 +189,17 @@ impl Running<'_> {
             id: call.id.clone(),
             name: call.name.clone(),
             status: outcome.status,
-            result: outcome.content.clone(),
+            result: self.tellable(ready, &outcome.content).to_owned(),
         });
         outcome
+    }
+
+    /// As much of a result as the model may read at once.
+    fn tellable<'a>(&self, ready: &Ready, content: &'a str) -> &'a str {
+        match ready.manner.size {
+            ResultSize::Bounded => head(content, self.bounds.result),
+            ResultSize::AsIs => content,
+        }
     }
 
     /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.

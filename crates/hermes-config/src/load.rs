@@ -143,7 +143,7 @@ impl Config {
         };
         let known = |(name, _): &(&str, &Value)| LEGACY.contains(name);
         let entries = legacy.iter().filter(known).map(|(name, value)| (name.to_owned(), value.clone()));
-        let mut beneath = Value::Map(Map::from_iter(entries));
+        let mut beneath = Value::Map(entries.collect());
         if let Some(enabled) = legacy.get("stt_enabled") {
             beneath.set_at(&["stt".to_owned(), "enabled".to_owned()], enabled.clone());
         }

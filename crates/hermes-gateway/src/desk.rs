@@ -233,6 +233,11 @@ impl Desk {
         open.answer.send(answer).is_ok()
     }
 
+    /// Whether a question with this tag is open, in whichever conversation.
+    pub(crate) fn is_open(&self, tag: &str) -> bool {
+        self.lock().values().any(|slot| slot.questions.iter().any(|open| open.tag == tag))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::{
-    BoxFuture, Call, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, Message, Model, ModelError,
-    Outcome, Question, Raw, Request, Role, Tool, ToolCall, ToolContext, ToolSpec, Usage,
+    BoxFuture, Call, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, FinishReason, Message, Model,
+    ModelError, Outcome, Question, Raw, Request, Role, Tool, ToolCall, ToolContext, ToolSpec, Usage,
 };
 use tokio::sync::Semaphore;
 
@@ -22,6 +22,8 @@ pub enum Step {
     /// The answer, once the test lets it go.
     Gate(String),
     Fail(ModelError),
+    /// Words that end for a reason of their own.
+    Ends(&'static str, FinishReason),
     /// Some words, and then the end of the line.
     CutOff(&'static str, ModelError),
 }
@@ -85,6 +87,11 @@ impl Model for TestModel {
                         permit.forget();
                     }
                     Message::assistant(text)
+                }
+                Step::Ends(text, reason) => {
+                    let mut message = Message::assistant(text);
+                    message.finish_reason = Some(reason);
+                    message
                 }
                 Step::Fail(error) => return Err(error),
                 Step::CutOff(words, error) => {

@@ -32,7 +32,7 @@ pub enum Event {
         id: CallId,
         name: String,
         status: OutcomeStatus,
-        /// What it came to, in full.
+        /// What it came to, as far as the model may read it at once.
         result: String,
     },
     Notice {

@@ -48,7 +48,21 @@ impl Gateway {
         let settings = self.live.now();
         let management = Management::of(self.live.home(), &settings.env);
         let value = Value::Str(id.clone());
-        match set::update_value(self.live.home(), management, &key, |_| Some(value)) {
+        let topic = envelope.place.thread_id.clone();
+        let kept = set::update_value(self.live.home(), management, &key, |_| Some(value)).and_then(|()| {
+            let Some(key) = Key::parse(&format!("{name}_THREAD_ID")) else { return Ok(()) };
+            match topic {
+                Some(topic) => {
+                    set::update_value(self.live.home(), management, &key, |_| Some(Value::Str(topic)))
+                }
+                // That of another chat is not this one's.
+                None if settings.config.is_user_set(&format!("{name}_THREAD_ID")) => {
+                    set::remove_value(self.live.home(), management, &key)
+                }
+                None => Ok(()),
+            }
+        });
+        match kept {
             Ok(()) => {
                 let chat = envelope.place.chat_name.clone().or_else(|| envelope.sender.user_name.clone());
                 format!("✅ Home channel set to **{}** (ID: {id}).", chat.unwrap_or_else(|| id.clone()))

@@ -81,6 +81,9 @@ impl Gateway {
             }
         }
         let text = match (approval, count) {
+            (_, 0) if tag.is_some_and(|tag| self.desk.is_open(tag)) => {
+                "That question was put to somebody else; it is theirs to answer."
+            }
             (_, 0) if tag.is_some() => "That question is no longer open.",
             (Approval::Deny, 0) => "No pending command to deny.",
             (Approval::Deny, _) => "❌ Command denied.",

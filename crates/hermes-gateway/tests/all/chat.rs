@@ -681,3 +681,29 @@ async fn status_does_not_count_itself() {
     let status = bench.channel.until_said("ann", "Gateway Status").await;
     assert!(status.contains("**Waiting:** nothing"), "{status}");
 }
+
+#[tokio::test]
+async fn a_button_of_somebody_elses_question_is_told_so() {
+    let model = TestModel::new(|_, _| Step::Call("risky", "{}"));
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "requires approval").await;
+    let says = bench.channel.posted().into_iter().find_map(|posted| posted.choices.first().cloned()).unwrap();
+    bench.channel.write("bob", &says);
+    bench.channel.until_said("bob", "put to somebody else").await;
+}
+
+#[tokio::test]
+async fn sethome_in_a_topic_keeps_the_topic() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let mut envelope = bench.channel.envelope("ann", "/sethome");
+    envelope.place.thread_id = Some("17".to_owned());
+    bench.channel.deliver(envelope);
+    bench.channel.until_said("ann", "✅ Home channel set").await;
+    let config = std::fs::read_to_string(bench.folder.path().join("config.yaml")).unwrap();
+    assert!(
+        config.contains("FAKE_HOME_CHANNEL_THREAD_ID: '17'")
+            || config.contains("FAKE_HOME_CHANNEL_THREAD_ID: \"17\""),
+        "{config}"
+    );
+}

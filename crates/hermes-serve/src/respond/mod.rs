@@ -7,7 +7,7 @@ mod stream;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use hermes_types::{Usage, random_hex};
@@ -55,11 +55,14 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn find(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
     Ok(Json(stored::load(&app, &id).await?.ok_or_else(|| unknown(&id))?.response))
 }
 
-pub(crate) async fn remove(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn remove(
+    State(app): State<App>,
+    field::Id(id): field::Id,
+) -> Result<Json<Value>, ApiError> {
     if !app.responses.remove(&id).await? {
         return Err(unknown(&id));
     }

@@ -107,17 +107,19 @@ impl Writer {
     /// Tells of a new item; says its place.
     fn add(&mut self, item: Value) -> Result<usize, Gone> {
         let index = self.items.len();
-        self.items.push(item.clone());
-        self.event("response.output_item.added", json!({"output_index": index, "item": item}))?;
+        let about = json!({"output_index": index, "item": &item});
+        self.items.push(item);
+        self.event("response.output_item.added", about)?;
         Ok(index)
     }
 
     /// Tells that an item is as it stays.
     fn done(&mut self, index: usize, item: Value) -> Result<(), Gone> {
+        let about = json!({"output_index": index, "item": &item});
         if let Some(kept) = self.items.get_mut(index) {
-            kept.clone_from(&item);
+            *kept = item;
         }
-        self.event("response.output_item.done", json!({"output_index": index, "item": item}))
+        self.event("response.output_item.done", about)
     }
 
     fn end_call(&mut self, id: &CallId, result: &str) -> Result<(), Gone> {

@@ -5,7 +5,7 @@ mod work;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hermes_types::{Answer, Approval};
@@ -60,7 +60,7 @@ async fn read(app: &App, body: &Object) -> Result<Asked, ApiError> {
     Ok(Asked { history, input: content, instructions, session })
 }
 
-pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn find(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
     work::recall(&app, &id).await?;
     let known = app.runs.lock();
     let run = known.get(&id).ok_or_else(|| unknown(&id))?;
@@ -71,7 +71,7 @@ pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Resu
     })))
 }
 
-pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> Result<Response, ApiError> {
     work::recall(&app, &id).await?;
     let mut changed = {
         let known = app.runs.lock();
@@ -81,7 +81,7 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
     let left = app.tasks.cancel_token().child_token();
     let (frames, response) = sse::stream(StopOnDrop(left.clone()), Vec::new());
     let owner = app.clone();
-    drop(app.tasks.spawn("an API listener", async move {
+    drop(app.tasks.spawn_cooperative("an API listener", move |_| async move {
         let mut told = 0;
         loop {
             let (new, ended) = {
@@ -101,7 +101,13 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
                 return;
             }
             tokio::select! {
-                () = left.cancelled() => return,
+                () = left.cancelled() => {
+                    if owner.tasks.cancel_token().is_cancelled() {
+                        let error = ApiError::ending().message;
+                        let _ = frames.data(&json!({"event": "run.failed", "error": error}));
+                    }
+                    return;
+                }
                 more = changed.changed() => if more.is_err() { return },
             }
         }
@@ -111,7 +117,7 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
 
 pub(crate) async fn approve(
     State(app): State<App>,
-    Path(id): Path<String>,
+    field::Id(id): field::Id,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
@@ -134,7 +140,7 @@ pub(crate) async fn approve(
     Ok(Json(json!({"run_id": id, "resolved": 1})))
 }
 
-pub(crate) async fn stop(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn stop(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
     work::recall(&app, &id).await?;
     let mut known = app.runs.lock();
     let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use hermes_store::Store;
+use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{ModelServer, Script, TempHome};
 use hermes_types::random_hex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -245,8 +246,37 @@ fn a_server_for_everybody_needs_a_key() {
     )
     .unwrap();
     let (code, text) = place.output(&["gateway", "run"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 0, "whoever starts it again by itself must not do so for ever");
     assert!(text.contains("refuses to listen on 0.0.0.0 without a key"), "{text}");
+    let state: Value = serde_json::from_str(&place.home.read("gateway_state.json")).unwrap();
+    assert_eq!(state["gateway_state"], "startup_failed");
+}
+
+#[test]
+fn a_taken_port_costs_the_api_and_not_the_chats() {
+    let telegram = Telegram::start("1234:abc").unwrap();
+    let more = json!({"platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}}});
+    let place = Place::configured(Script::from_yaml("gateway", SCRIPT).unwrap(), more);
+    let env = place.home.read(".env");
+    std::fs::write(place.home.env_file(), format!("{env}TELEGRAM_BOT_TOKEN=1234:abc\n")).unwrap();
+    let _somebody = TcpListener::bind(place.address()).unwrap();
+    let child =
+        place.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let running = Running { child, place: &place };
+    let state = || serde_json::from_str::<Value>(&place.home.read("gateway_state.json")).unwrap_or_default();
+    until("the chats are served", || {
+        place.home.join("gateway_state.json").exists()
+            && state()["platforms"]["telegram"]["state"] == "connected"
+            && state()["gateway_state"] == "running"
+    });
+    let api = state()["platforms"]["api_server"].clone();
+    assert_eq!(
+        (api["state"].as_str(), api["error_code"].as_str()),
+        (Some("fatal"), Some("api_server_port_in_use"))
+    );
+    assert!(state()["start_time"].is_number() && state()["argv"].is_array());
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
 }
 
 #[test]
