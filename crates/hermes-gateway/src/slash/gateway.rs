@@ -116,8 +116,10 @@ impl Gateway {
         let cancel = self.turns.cancel_token().child_token();
         let ran = agent.run(&mut conversation, Said::text(prompt), &Silent, &cancel).await;
         let result = ran.map_err(|error| error.to_string())?;
+        let failed = result.failed();
         let answer = result.response.filter(|text| !text.trim().is_empty());
         match (answer, result.error) {
+            (Some(words), Some(error)) if failed => Err(format!("{error}\n\n{words}")),
             (Some(answer), _) => Ok(answer),
             (None, Some(error)) => Err(error),
             (None, None) => Ok("(No response generated)".to_owned()),

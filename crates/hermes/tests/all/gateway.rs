@@ -296,6 +296,48 @@ fn draining_lets_the_running_turn_end_and_takes_no_new_one() {
 }
 
 #[test]
+fn a_stream_that_is_stopped_in_the_middle_says_so() {
+    let place =
+        Place::new("replies: [{repeat: forever, events: [{text: one}, {wait: gate}, {text: two}]}]\n");
+    let running = place.start();
+    let chat = json!({"messages": [{"role": "user", "content": "work"}], "stream": true}).to_string();
+    let respond = json!({"input": "work", "stream": true}).to_string();
+    let mut streams = [
+        place.send("POST", "/v1/chat/completions", &chat).unwrap(),
+        place.send("POST", "/v1/responses", &respond).unwrap(),
+    ];
+    place.server.wait_until_at_blocking("gate", 2);
+    running.signal(Signal::TERM);
+    let texts = streams.each_mut().map(|stream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    });
+    assert!(texts[0].contains("\"code\":\"interrupted\"") && texts[0].contains("\"error\""), "{}", texts[0]);
+    assert!(
+        texts[1].contains("event: response.failed") && texts[1].contains("\"text\":\"one\""),
+        "{}",
+        texts[1]
+    );
+    assert_eq!(running.wait(), 0);
+}
+
+#[test]
+fn a_run_that_was_accepted_is_known_after_a_crash() {
+    let place = Place::new("replies: [{repeat: forever, events: [{wait: gate}, {text: done}]}]\n");
+    let running = place.start();
+    let body = json!({"input": "work"}).to_string();
+    let (status, run) = place.request("POST", "/v1/runs", &body).unwrap();
+    assert_eq!(status, 202);
+    place.server.wait_until_at_blocking("gate", 1);
+    running.kill();
+    let _running = place.start();
+    let path = format!("/v1/runs/{}", run["run_id"].as_str().unwrap());
+    let (status, found) = place.request("GET", &path, "").unwrap();
+    assert_eq!((status, found["status"].as_str()), (200, Some("failed")), "{found}");
+}
+
+#[test]
 fn killed_in_the_middle_nothing_is_forgotten_and_nothing_runs_on() {
     let place = Place::new(
         "replies:\n  - tool: {name: terminal, arguments: {command: 'echo $$ > shell.pid; sleep 600'}}\n",
