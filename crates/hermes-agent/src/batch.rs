@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -9,8 +10,8 @@ use futures_util::stream::{self, StreamExt as _};
 use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    BoxFuture, Call, Event, Message, Occasion, Outcome, OutcomeStatus, Provenance, ResultSize, ToolCall,
-    ToolContext,
+    Answer, Approval, BoxFuture, Call, Cancel, Event, Frontend, Message, Occasion, Outcome, OutcomeStatus,
+    Provenance, Question, ResultSize, ToolCall, ToolContext,
 };
 use serde_json::{Map, Value};
 
@@ -23,6 +24,42 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A result this short is not worth a file, however much the others say.
 const WORTH_A_FILE: usize = 2_000;
 const PREVIEW: usize = 120;
+/// The most of a person's reason for a refusal.
+const LONGEST_REFUSAL: usize = 280;
+
+/// Whoever a tool asks. A person who refuses with words has them heard by the model, whatever the tool does about it.
+struct Person<'a> {
+    frontend: &'a dyn Frontend,
+    refusal: Mutex<Option<String>>,
+}
+
+impl Person<'_> {
+    fn add_refusal(&self, mut outcome: Outcome) -> Outcome {
+        if let Some(words) = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            outcome.content = format!("{}\n\n[The user denied this and said: {words}]", outcome.content);
+        }
+        outcome
+    }
+}
+
+impl Frontend for Person<'_> {
+    fn show(&self, event: Event) {
+        self.frontend.show(event);
+    }
+
+    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let is_approval = matches!(question, Question::Approve { .. });
+            let answer = self.frontend.ask(question, cancel).await;
+            if let (true, Answer::Text(words)) = (is_approval, &answer) {
+                let words = head(words, LONGEST_REFUSAL).to_owned();
+                self.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(words);
+                return Answer::Approval(Approval::Deny);
+            }
+            answer
+        })
+    }
+}
 
 /// Why calls were left out.
 #[derive(Clone, Copy)]
@@ -125,7 +162,12 @@ impl Running<'_> {
             tool.notice(&call.task, Occasion::Calling(&call.name));
         }
         let preview = preview(&ready.arguments);
-        self.frontend.show(Event::ToolStarted { id: call.id.clone(), name: call.name.clone(), preview });
+        self.frontend.show(Event::ToolStarted {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            preview,
+            arguments: ready.call.arguments.clone(),
+        });
         let veto = match &agent.hooks {
             Some(hooks) => hooks.before_tool(&call).await,
             None => None,
@@ -147,15 +189,25 @@ impl Running<'_> {
             id: call.id.clone(),
             name: call.name.clone(),
             status: outcome.status,
+            result: self.tellable(ready, &outcome.content).to_owned(),
         });
         outcome
+    }
+
+    /// As much of a result as the model may read at once.
+    fn tellable<'a>(&self, ready: &Ready, content: &'a str) -> &'a str {
+        match ready.manner.size {
+            ResultSize::Bounded => head(content, self.bounds.result),
+            ResultSize::AsIs => content,
+        }
     }
 
     /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.
     async fn run_guarded(&self, ready: &Ready, call: &Call) -> Outcome {
         let spawner = self.spawner();
+        let person = Person { frontend: self.frontend, refusal: Mutex::default() };
         let context = ToolContext {
-            frontend: self.frontend,
+            frontend: &person,
             cancel: self.cancel,
             deadline: self.deadline,
             spawn: Some(&spawner),
@@ -175,9 +227,9 @@ impl Running<'_> {
         };
         tokio::select! {
             biased;
-            outcome = run => outcome.unwrap_or_else(|_| {
+            outcome = run => person.add_refusal(outcome.unwrap_or_else(|_| {
                 Outcome::failed(format!("Tool execution failed: {name} stopped unexpectedly; this is a bug in the tool"))
-            }),
+            })),
             words = stopped => Outcome {
                 content: words,
                 status: OutcomeStatus::Cancelled,

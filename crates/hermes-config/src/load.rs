@@ -20,6 +20,10 @@ pub enum FileState {
     Broken,
 }
 
+/// What config.yaml has the same names for as `gateway.json`.
+const LEGACY: [&str; 6] =
+    ["platforms", "quick_commands", "reset_triggers", "streaming", "always_log_local", "stt"];
+
 /// Something to tell the user once. Never carries a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
@@ -125,6 +129,28 @@ impl Config {
             .map(|finding| Warning { text: finding.to_string(), key: Some(finding.key) })
             .collect();
         Self { path: path.to_owned(), state, raw, expanded, user, merged, warnings }
+    }
+
+    /// The same with what `gateway.json` says beneath it: an older file, whose keys count where config.yaml is silent.
+    #[must_use]
+    pub fn over_legacy(self, home: &Home, env: &Env) -> Self {
+        let path = home.gateway_json();
+        let Ok(Some(bytes)) = write::read_optional(&path) else { return self };
+        let Ok(Value::Map(legacy)) = parse(&String::from_utf8_lossy(&bytes)) else {
+            let mut config = self;
+            config.warn(format!("{} cannot be read as JSON; it is left out", path.display()));
+            return config;
+        };
+        let known = |(name, _): &(&str, &Value)| LEGACY.contains(name);
+        let entries = legacy.iter().filter(known).map(|(name, value)| (name.to_owned(), value.clone()));
+        let mut beneath = Value::Map(entries.collect());
+        if let Some(enabled) = legacy.get("stt_enabled") {
+            beneath.set_at(&["stt".to_owned(), "enabled".to_owned()], enabled.clone());
+        }
+        merge(&mut beneath, &Value::Map(self.raw.clone()));
+        let Value::Map(whole) = beneath else { return self };
+        let both = Self::from_tree(&self.path, self.state, whole, env);
+        Self { user: both.user, merged: both.merged, ..self }
     }
 
     fn warn(&mut self, text: String) {

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hermes_types::{Answer, Cancel, InboxId, random_hex};
+use hermes_types::{Answer, Cancel, InboxId, Timestamp, random_hex};
 use tokio::sync::oneshot;
 
 /// More interrupts in a row than this, and a new message waits instead.
@@ -53,6 +53,8 @@ pub(crate) struct Asked {
 
 struct Slot {
     phase: Phase,
+    /// When the turn that runs was taken up after a restart.
+    resumed_at: Option<Timestamp>,
     cancel: Cancel,
     stopped: Option<Stop>,
     interrupts: u32,
@@ -80,9 +82,11 @@ pub(crate) enum Arrival {
 }
 
 /// What is known about a busy conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) phase: Phase,
+    /// When the turn that runs was taken up after a restart; what was written before that does not interrupt it.
+    pub(crate) resumed_at: Option<Timestamp>,
     pub(crate) question: Option<Kind>,
 }
 
@@ -101,7 +105,11 @@ impl Desk {
     pub(crate) fn busy(&self, key: &str) -> Option<Busy> {
         let slots = self.lock();
         let slot = slots.get(key)?;
-        Some(Busy { phase: slot.phase, question: slot.questions.front().map(|open| open.kind) })
+        Some(Busy {
+            phase: slot.phase,
+            resumed_at: slot.resumed_at,
+            question: slot.questions.front().map(|open| open.kind),
+        })
     }
 
     /// Conversations in which something is being done.
@@ -135,10 +143,11 @@ impl Desk {
         }
     }
 
-    /// A turn begins under this token.
-    pub(crate) fn begin(&self, key: &str, cancel: Cancel) {
+    /// A turn begins under this token, or is taken up.
+    pub(crate) fn begin(&self, key: &str, cancel: Cancel, resumed_at: Option<Timestamp>) {
         if let Some(slot) = self.lock().get_mut(key) {
             slot.phase = Phase::Running;
+            slot.resumed_at = resumed_at;
             slot.cancel = cancel;
             slot.stopped = None;
         }
@@ -224,6 +233,11 @@ impl Desk {
         open.answer.send(answer).is_ok()
     }
 
+    /// Whether a question with this tag is open, in whichever conversation.
+    pub(crate) fn is_open(&self, tag: &str) -> bool {
+        self.lock().values().any(|slot| slot.questions.iter().any(|open| open.tag == tag))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,6 +247,7 @@ impl Slot {
     fn new() -> Self {
         Self {
             phase: Phase::Starting,
+            resumed_at: None,
             cancel: Cancel::new(),
             stopped: None,
             interrupts: 0,

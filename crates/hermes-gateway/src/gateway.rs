@@ -94,6 +94,7 @@ impl Gateway {
     /// from one that is being sent now.
     pub async fn recover(&self) -> Result<(), Error> {
         self.index.import(self.clock.now()).await?;
+        self.index.import_transcripts(self.clock.now()).await?;
         let unsure = self.store.recover_outbox().await?;
         if unsure > 0 {
             tracing::info!(

@@ -89,10 +89,18 @@ impl Gateway {
             }
             return;
         };
-        match beside(&row.envelope, busy) {
+        match self.beside(&row.envelope, busy) {
             Beside::Nothing => {}
+            // What runs may come to its end; the message waits for the next process.
+            Beside::Interrupt if self.is_draining() => {}
             Beside::Interrupt => {
                 self.desk.stop(&key, Stop::NewMessage);
+            }
+            Beside::Queue => {
+                let text = "Queued for the next turn.".to_owned();
+                let reply = answer_to(&row.envelope, text, format!("queued:{}", row.id));
+                let (gateway, key) = (self.clone(), key.clone());
+                drop(self.tasks.spawn("saying that it waits", async move { gateway.say(&key, reply).await }));
             }
             Beside::Stop => {
                 self.desk.stop(&key, Stop::Asked);
@@ -112,7 +120,7 @@ impl Gateway {
     async fn do_beside(&self, row: Waiting, what: Aside) {
         let key = row.conversation.clone();
         let text = match what {
-            Aside::Approve(approval) => Some(self.resolve_approval(&key, approval, Which::Oldest)),
+            Aside::Approve(approval) => Some(self.resolve_approval(&key, approval, Which::Oldest, None)),
             Aside::Clarify(text) => {
                 self.desk.answer(&key, Kind::Clarification, None, Answer::Text(text));
                 None
@@ -184,6 +192,8 @@ impl Gateway {
 enum Beside {
     Nothing,
     Interrupt,
+    /// It waits for the next turn, as the user wants it to.
+    Queue,
     /// The turn ends; the worker then comes to the message.
     Stop,
     Do(Aside),
@@ -207,18 +217,35 @@ pub(crate) enum Which<'a> {
     Tagged(&'a str),
 }
 
-/// What a message means to a turn that is running.
-fn beside(envelope: &Envelope, busy: Busy) -> Beside {
+impl Gateway {
+    /// A command, as it was typed; a word of the user's own that begins the conversation anew counts as one.
+    pub(crate) fn typed(&self, envelope: &Envelope) -> Option<Typed> {
+        let text = envelope.text();
+        let is_trigger = |trigger: &String| trigger.trim().eq_ignore_ascii_case(text.trim());
+        if self.live.now().reset_triggers.iter().any(is_trigger) {
+            return Some(Typed { name: "new".to_owned(), rest: String::new() });
+        }
+        slash::parse(&text)
+    }
+
+    /// What a message means to a turn that is running.
+    fn beside(&self, envelope: &Envelope, busy: Busy) -> Beside {
+        beside(envelope, self.typed(envelope), busy)
+    }
+}
+
+fn beside(envelope: &Envelope, typed: Option<Typed>, busy: Busy) -> Beside {
     let text = envelope.text();
-    if let Some(typed) = slash::parse(&text) {
+    if let Some(typed) = typed {
         return match slash::find(&typed.name, Surface::Chat).map(|command| (command.name, command.while_busy))
         {
             Some(("stop", _)) => Beside::Do(Aside::Stop),
             Some((_, WhileBusy::Stops)) => Beside::Stop,
             Some((_, WhileBusy::Now)) => Beside::Do(Aside::Command(typed)),
-            Some((_, WhileBusy::Waits)) => Beside::Nothing,
+            Some((_, WhileBusy::Waits)) if typed.rest.is_empty() => Beside::Do(Aside::Command(typed)),
+            Some((_, WhileBusy::Waits)) => Beside::Queue,
             Some((name, WhileBusy::Refused)) => Beside::Do(Aside::Refuse(name)),
-            None => interrupting(busy),
+            None => interrupting(envelope, busy),
         };
     }
     match busy.question {
@@ -233,11 +260,13 @@ fn beside(envelope: &Envelope, busy: Busy) -> Beside {
     if envelope.files().next().is_some() {
         return Beside::Nothing;
     }
-    interrupting(busy)
+    interrupting(envelope, busy)
 }
 
-fn interrupting(busy: Busy) -> Beside {
+fn interrupting(envelope: &Envelope, busy: Busy) -> Beside {
     match busy.phase {
+        // Written while nobody was there: it comes after what was left unfinished then.
+        Phase::Running if busy.resumed_at.is_some_and(|at| envelope.received_at < at) => Beside::Nothing,
         Phase::Running => Beside::Interrupt,
         Phase::Starting => Beside::Nothing,
     }

@@ -55,7 +55,7 @@ pub struct Settings {
 impl Settings {
     pub fn read(home: &Home, shell: &Env, folder: &Path) -> Self {
         let env = shell.with_files(home, None);
-        let config = Config::load(home, &env);
+        let config = Config::load(home, &env).over_legacy(home, &env);
         let env = env.with(bridge(&config, &env, Surface::Gateway, folder));
         let legacy = read_json(&home.join("gateway.json"));
         let isolation = isolation(&config, &legacy);

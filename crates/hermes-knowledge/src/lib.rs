@@ -15,6 +15,6 @@ mod soul;
 pub use context_files::project_context;
 pub use invocation::{PLAN, invoke_text};
 pub use memory::{Change, Kept, Limits, Memory, Refusal, Target, USAGE_RULE};
-pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality};
+pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
 pub use skills::{Conditions, Skill, SkillFilter, SkillSet};
 pub use soul::{IDENTITY, create_soul, soul};

@@ -17,15 +17,33 @@ pub enum Personality {
     Plain,
 }
 
+/// Where users define their own.
+const OWN: [&str; 2] = ["agent.personalities", "personalities"];
+
+/// Every name there is, the user's own first, for people to choose from.
+pub fn personality_names(config: &Config) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let own = OWN.iter().flat_map(|key| {
+        let map = config.map(key);
+        map.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    });
+    for name in own.chain(BUILT_IN.iter().map(|name| (*name).to_owned())) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
 /// Looks a name up: the user's own definitions first, then ours.
 pub fn personality(name: &str, config: &Config) -> Option<Personality> {
     let name = name.trim().to_lowercase();
     if matches!(name.as_str(), "none" | "default" | "neutral") {
         return Some(Personality::Plain);
     }
-    let own = ["agent.personalities", "personalities"].iter().find_map(|key| {
+    let own = OWN.iter().find_map(|key| {
         let map = config.map(key);
-        map.get(name.as_str()).and_then(words)
+        map.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name)).and_then(|(_, value)| words(value))
     });
     own.or_else(|| built_in(&name)).map(Personality::Prompt)
 }

@@ -1,5 +1,7 @@
 //! Why there is no answer, in the shape clients of the OpenAI API read.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -32,7 +34,7 @@ pub enum StartError {
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    pub(crate) code: Option<&'static str>,
+    pub(crate) code: Option<Cow<'static, str>>,
     /// The field that is wrong.
     pub(crate) param: Option<String>,
     /// Seconds until another attempt makes sense.
@@ -40,8 +42,12 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), code: Some(code), param: None, retry_after: None }
+    pub(crate) fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { status, message: message.into(), code: Some(code.into()), param: None, retry_after: None }
     }
 
     /// A body that cannot be used, and the field that is the reason.
@@ -49,7 +55,7 @@ impl ApiError {
         Self {
             status: StatusCode::BAD_REQUEST,
             message: message.into(),
-            code: Some("invalid_value"),
+            code: Some("invalid_value".into()),
             param: Some(param.into()),
             retry_after: None,
         }
@@ -80,6 +86,12 @@ impl ApiError {
             retry_after: Some(5),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "gateway_draining", message)
         }
+    }
+
+    /// The server ends while an answer is being written.
+    pub(crate) fn ending() -> Self {
+        let message = "The gateway was stopped in the middle of this answer; ask again";
+        Self { retry_after: Some(5), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "interrupted", message) }
     }
 
     /// Not a status that clients try again by themselves.

@@ -1,6 +1,8 @@
 //! Reading a JSON body field by field, so that what is wrong can be named.
 
 use axum::body::Bytes;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
 use hermes_types::{Content, Part};
 use serde_json::{Map, Value};
 
@@ -9,13 +11,27 @@ use axum::http::StatusCode;
 
 pub(crate) type Object = Map<String, Value>;
 
+/// The id in a path; one that is no text is refused like any other wrong value.
+pub(crate) struct Id(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(id) = Path::<String>::from_request_parts(parts, state).await.map_err(|rejection| {
+            ApiError::field("id", format!("The id in the path cannot be read: {rejection}"))
+        })?;
+        Ok(Self(id))
+    }
+}
+
 /// A body that must be a JSON object.
 pub(crate) fn object(body: &Bytes) -> Result<Object, ApiError> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(ApiError::field("body", "The body must be a JSON object")),
         Err(error) => Err(ApiError {
-            code: Some("invalid_json"),
+            code: Some("invalid_json".into()),
             ..ApiError::field("body", format!("The body is not valid JSON: {error}"))
         }),
     }
@@ -102,7 +118,7 @@ fn part(value: &Value, at: &str) -> Result<Part, ApiError> {
             }
         }
         Some(other) => Err(ApiError {
-            code: Some("unsupported_content_type"),
+            code: Some("unsupported_content_type".into()),
             status: StatusCode::BAD_REQUEST,
             ..ApiError::field(format!("{at}.type"), format!("Content of the type `{other}` is not supported"))
         }),

@@ -4,9 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_types::{Answer, BoxFuture, Cancel, Clock, Event, Frontend, Question};
+use hermes_types::{Answer, BoxFuture, Cancel, Event, Frontend, Question};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
+use crate::app::App;
 use crate::error::ApiError;
 use crate::run::Ran;
 use crate::sse::Gone;
@@ -36,9 +37,10 @@ pub(crate) enum Heard {
     Silence,
 }
 
-/// Tells a client what happens until the turn has ended. A client that has left lets go of it.
+/// Tells a client what happens until the turn has ended. A client that has left lets go of it; one that is still there
+/// when the server ends is told so.
 pub(crate) async fn follow(
-    clock: &dyn Clock,
+    app: &App,
     turn: impl Future<Output = Result<Arc<Ran>, ApiError>>,
     mut events: UnboundedReceiver<Event>,
     left: &Cancel,
@@ -59,8 +61,10 @@ pub(crate) async fn follow(
                 }
                 return Ok(ran);
             }
-            () = left.cancelled() => return Err(Gone),
-            () = clock.sleep(KEEP_ALIVE) => tell(Heard::Silence)?,
+            () = left.cancelled() => {
+                return if app.tasks.cancel_token().is_cancelled() { Ok(Err(ApiError::ending())) } else { Err(Gone) };
+            }
+            () = app.gateway.clock.sleep(KEEP_ALIVE) => tell(Heard::Silence)?,
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn models(State(app): State<App>) -> Json<Value> {
 
 pub(crate) async fn one_model(
     State(app): State<App>,
-    axum::extract::Path(id): axum::extract::Path<String>,
+    crate::field::Id(id): crate::field::Id,
 ) -> Result<Json<Value>, ApiError> {
     if id == app.settings.model_name {
         return Ok(Json(model(&id, app.seconds())));

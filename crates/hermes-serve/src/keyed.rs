@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::field::Object;
 use crate::follow::Listener;
 use crate::run::{self, Asked, Ran};
-use crate::said::Said;
+use crate::said::{Finish, Said};
 
 /// How long an answer is given again.
 const ANSWERED: Duration = Duration::from_mins(5);
@@ -198,7 +198,7 @@ struct Kept {
 /// Keeps an answer. A failure is none: the next request runs, unless the turn can still be gone on with.
 async fn keep(app: &App, turn: &TurnId, ran: Result<Ran, ApiError>) -> Result<Ran, ApiError> {
     let store = &app.gateway.store;
-    if let Ok(ran) = &ran {
+    if let Some(ran) = ran.as_ref().ok().filter(|ran| ran.said.finish != Finish::Error) {
         let kept = Kept { said: ran.said.clone(), first: ran.first, end: ran.messages.len() };
         let text = serde_json::to_string(&kept).map_err(|error| ApiError::internal(error.to_string()))?;
         store.answer_request(turn, text, app.gateway.clock.now()).await?;

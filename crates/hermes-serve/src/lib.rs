@@ -13,6 +13,7 @@ mod follow;
 mod guard;
 mod health;
 mod idle;
+mod input;
 mod jobs;
 mod keyed;
 mod respond;

@@ -170,7 +170,8 @@ fn close(
         ToolState::Dropped => agent.release(conversation.task()),
     }
     let messages = conversation.messages().to_vec();
-    let said = Said::of(result.map_err(cannot_run)?)?;
+    let last = messages.last().and_then(|message| message.finish_reason.as_ref());
+    let said = Said::of(result.map_err(cannot_run)?, last)?;
     Ok(Ran { said, first: first.min(messages.len()), messages })
 }
 

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use hermes_agent::TurnResult;
-use hermes_types::{SessionId, Usage};
+use hermes_types::{FinishReason, SessionId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,6 +20,9 @@ pub(crate) struct Said {
     partial: bool,
     failed: bool,
     error: Option<String>,
+    /// What kind of failure it was.
+    #[serde(default)]
+    error_code: Option<String>,
 }
 
 /// Why the text ends where it does.
@@ -28,6 +31,7 @@ pub(crate) struct Said {
 pub(crate) enum Finish {
     Stop,
     Length,
+    ContentFilter,
     Error,
 }
 
@@ -36,6 +40,7 @@ impl Finish {
         match self {
             Self::Stop => "stop",
             Self::Length => "length",
+            Self::ContentFilter => "content_filter",
             Self::Error => "error",
         }
     }
@@ -43,12 +48,14 @@ impl Finish {
 
 impl Said {
     /// An error only where there is nothing at all to give the client: text that was received is never thrown away.
-    pub(crate) fn of(result: TurnResult) -> Result<Self, ApiError> {
+    pub(crate) fn of(result: TurnResult, last: Option<&FinishReason>) -> Result<Self, ApiError> {
         let (completed, failed, interrupted) = (result.completed(), result.failed(), result.interrupted());
         let text = result.response.filter(|text| !text.trim().is_empty());
         let failure = result.failure.filter(|_| failed || interrupted);
+        let error_code = failure.as_ref().and_then(|failure| ApiError::from(failure).code).map(String::from);
         let (text, finish) = match (text, failure) {
             (Some(text), None) if result.partial => (text, Finish::Length),
+            (Some(text), None) if last == Some(&FinishReason::ContentFilter) => (text, Finish::ContentFilter),
             (Some(text), None) => (text, Finish::Stop),
             (Some(text), Some(_)) if !interrupted => (text, Finish::Error),
             (_, Some(failure)) => return Err((&failure).into()),
@@ -66,6 +73,7 @@ impl Said {
             partial: result.partial || finish == Finish::Error,
             failed,
             error: result.error,
+            error_code,
         })
     }
 
@@ -80,11 +88,22 @@ impl Said {
             partial: false,
             failed: false,
             error: None,
+            error_code: None,
         }
+    }
+
+    /// Why the text was cut off, if it was.
+    pub(crate) fn failure(&self) -> Option<ApiError> {
+        let message = self.error.clone().unwrap_or_else(|| "The answer was cut off".to_owned());
+        let code = self.error_code.clone().unwrap_or_else(|| "upstream_failed".to_owned());
+        (self.finish == Finish::Error).then(|| ApiError::new(StatusCode::BAD_GATEWAY, code, message))
     }
 
     /// What is told about it beside the text.
     pub(crate) fn state(&self) -> Value {
-        json!({"completed": self.completed, "partial": self.partial, "failed": self.failed, "error": self.error})
+        json!({
+            "completed": self.completed, "partial": self.partial, "failed": self.failed, "error": self.error,
+            "error_code": self.error_code,
+        })
     }
 }

@@ -87,8 +87,8 @@ async fn accept(listener: TcpListener, router: Router, tasks: &Tasks, clock: &dy
         match listener.accept().await {
             Ok((stream, _)) => {
                 let router = router.clone();
-                drop(tasks.spawn("a connection", async move {
-                    serve(stream, router).await;
+                drop(tasks.spawn_cooperative("a connection", move |cancel| async move {
+                    serve(stream, router, &cancel).await;
                     drop(permit);
                 }));
             }
@@ -101,7 +101,8 @@ async fn accept(listener: TcpListener, router: Router, tasks: &Tasks, clock: &dy
     }
 }
 
-async fn serve(stream: TcpStream, router: Router) {
+/// Serves a connection to its end. When the server ends, an answer under way is written to its last word.
+async fn serve(stream: TcpStream, router: Router, cancel: &Cancel) {
     // Small frames leave at once.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
@@ -109,7 +110,15 @@ async fn serve(stream: TcpStream, router: Router) {
         .timer(TokioTimer::new())
         .header_read_timeout(SLOWEST_HEADERS)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = cancel.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
 }

@@ -34,6 +34,7 @@ mod schema;
 mod search;
 mod session;
 mod step;
+mod takeover;
 mod title;
 mod turn;
 mod writer;
@@ -69,6 +70,7 @@ pub use schema::Notice;
 pub use search::{ContextMessage, Coverage, SearchHit, SearchResult, SearchScope};
 pub use session::{Billing, EndReason, NewSession, Session, Tally};
 pub use step::{FinishedCall, Opening, Settled};
+pub use takeover::{KeptElsewhere, TakenOver};
 pub use turn::{NewToolCall, ToolCallRecord};
 
 /// A handle on the open database. Cloning it is cheap; the threads end when the last handle goes.

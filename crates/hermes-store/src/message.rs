@@ -163,7 +163,7 @@ fn insert_statement<'a>(scope: &Scope<'a>, optional: &[(&str, String)]) -> Attem
     Ok(scope.connection.prepare_cached(&sql)?)
 }
 
-fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
+pub(crate) fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
     // By id, not by time: a clock that stepped back must not reorder a conversation.
     let present: Vec<&str> = OPTIONAL_TEXT
         .into_iter()

@@ -88,7 +88,7 @@ fn nth_last(scope: &Scope<'_>, session: &SessionId, number: usize) -> Attempt<Op
     Ok(found)
 }
 
-fn take_back(scope: &Scope<'_>, session: &SessionId, last: usize) -> Attempt<()> {
+pub(crate) fn take_back(scope: &Scope<'_>, session: &SessionId, last: usize) -> Attempt<()> {
     let Some(first) = nth_last(scope, session, last)? else { return Ok(()) };
     if scope.columns.upkeep == Upkeep::ByHand {
         index::remove_from(scope.connection, session.as_str(), first)?;

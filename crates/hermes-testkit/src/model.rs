@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::{
-    BoxFuture, Call, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, Message, Model, ModelError,
-    Outcome, Question, Raw, Request, Role, Tool, ToolCall, ToolContext, ToolSpec, Usage,
+    BoxFuture, Call, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, FinishReason, Message, Model,
+    ModelError, Outcome, Question, Raw, Request, Role, Tool, ToolCall, ToolContext, ToolSpec, Usage,
 };
 use tokio::sync::Semaphore;
 
@@ -22,6 +22,10 @@ pub enum Step {
     /// The answer, once the test lets it go.
     Gate(String),
     Fail(ModelError),
+    /// Words that end for a reason of their own.
+    Ends(&'static str, FinishReason),
+    /// Some words, and then the end of the line.
+    CutOff(&'static str, ModelError),
 }
 
 type Answering = dyn Fn(&str, &Request) -> Step + Send + Sync;
@@ -84,7 +88,16 @@ impl Model for TestModel {
                     }
                     Message::assistant(text)
                 }
+                Step::Ends(text, reason) => {
+                    let mut message = Message::assistant(text);
+                    message.finish_reason = Some(reason);
+                    message
+                }
                 Step::Fail(error) => return Err(error),
+                Step::CutOff(words, error) => {
+                    sink(Delta::Text(words.to_owned()));
+                    return Err(error);
+                }
             };
             for word in message.content.text().split_inclusive(' ') {
                 sink(Delta::Text(word.to_owned()));

@@ -23,12 +23,17 @@ pub enum Event {
     ToolStarted {
         id: CallId,
         name: String,
+        /// The argument that says most about it.
         preview: String,
+        /// All of them, as the model wrote them.
+        arguments: String,
     },
     ToolEnded {
         id: CallId,
         name: String,
         status: OutcomeStatus,
+        /// What it came to, as far as the model may read it at once.
+        result: String,
     },
     Notice {
         kind: NoticeKind,

@@ -1,7 +1,9 @@
 //! Asking the model, and accounting for what it cost.
 
 use hermes_store::{Billing, Charge, Error as StoreError, Tally};
-use hermes_types::{Completion, Cost, Delta, Event, ModelError, Request, ToolSpec, Usage};
+use hermes_types::{
+    Completion, Cost, Delta, Event, FinishReason, Message, ModelError, Request, ToolSpec, Usage,
+};
 
 use super::room::MOST_COMPRESSIONS;
 use super::running::{Next, Running};
@@ -51,6 +53,7 @@ impl Running<'_> {
         let frontend = self.frontend;
         let began = self.agent.clock.monotonic();
         let mut retrying: Option<String> = None;
+        let mut heard = String::new();
         let answer = self
             .agent
             .model
@@ -59,9 +62,15 @@ impl Running<'_> {
                     Delta::Status(words) => Some(words.clone()),
                     _ => None,
                 };
+                match &delta {
+                    Delta::Text(text) => heard.push_str(text),
+                    Delta::Restart => heard.clear(),
+                    _ => {}
+                }
                 frontend.show(Event::Delta(delta));
             })
             .await;
+        self.heard = heard;
         if let Err(ModelError::Cancelled) = &answer {
             let elapsed = self.agent.clock.monotonic().saturating_sub(began).as_secs_f64();
             self.interrupted(match retrying {
@@ -106,11 +115,26 @@ impl Running<'_> {
                 self.result.failure = Some(error);
             }
             _ => {
+                self.keep_heard().await?;
                 self.fail(error.to_string());
                 self.result.failure = Some(error);
             }
         }
         Ok(Next::Done)
+    }
+
+    /// An answer that was cut off: what came of it is the user's.
+    async fn keep_heard(&mut self) -> Result<(), StoreError> {
+        let text = hermes_text::strip_think(&std::mem::take(&mut self.heard)).trim().to_owned();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut message = Message::assistant(text.clone());
+        message.finish_reason = Some(FinishReason::Incomplete);
+        self.keep(message).await?;
+        self.result.response = Some(std::mem::take(&mut self.pieces).concat() + &text);
+        self.result.partial = true;
+        Ok(())
     }
 
     /// What a refusal says about the room there is. A number is the provider's word and stays; without one, the

@@ -50,6 +50,8 @@ pub(crate) struct Running<'a> {
     pub(super) counts: Counts,
     /// The output limit of the next request, where a longer one than usual is tried.
     pub(super) longer: Option<u64>,
+    /// What the answer that is being written has said so far.
+    pub(super) heard: String,
     /// Pieces of an answer that came in several.
     pub(super) pieces: Vec<String>,
     /// The size of a request the provider found too large in this turn.
@@ -125,6 +127,7 @@ impl<'a> Running<'a> {
             counts: Counts::default(),
             longer: None,
             ceiling: None,
+            heard: String::new(),
             pieces: Vec::new(),
             agent,
             root: conversation.root.clone().unwrap_or_else(|| turn.clone()),

@@ -22,6 +22,9 @@ pub struct PlatformState {
 struct State {
     pid: u32,
     kind: &'static str,
+    argv: Vec<String>,
+    /// As the kernel counts it; with the number it names the process for good.
+    start_time: Option<u64>,
     #[serde(rename = "gateway_state")]
     phase: String,
     exit_reason: Option<String>,
@@ -41,6 +44,8 @@ impl StateFile {
         let state = State {
             pid: std::process::id(),
             kind: "hermes-gateway",
+            argv: std::env::args().collect(),
+            start_time: super::number::start_time(std::process::id()),
             phase: "starting".to_owned(),
             exit_reason: None,
             platforms: BTreeMap::new(),

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hermes_agent::Calendar;
 use hermes_config::{Home, write};
-use hermes_store::{Binding, Error, Store};
-use hermes_types::{CivilTime, Timestamp};
+use hermes_store::{Binding, Error, Store, TakenOver};
+use hermes_types::{CivilTime, SessionId, Timestamp};
 use serde_json::Value;
 
 use super::entry::{Entry, parse_civil};
+use super::transcript;
 
 /// The chats of this home.
 #[expect(missing_debug_implementations, reason = "it holds a calendar")]
@@ -89,6 +90,33 @@ impl Index {
         }
         self.changed.store(false, Ordering::Relaxed);
         Ok(count)
+    }
+
+    /// Takes in what other programs wrote down of the conversations chats are at, where they know more of one than the
+    /// database does.
+    pub async fn import_transcripts(&self, now: Timestamp) -> Result<(), Error> {
+        let offset = offset(&self.calendar, now);
+        for entry in self.all().await? {
+            let Some(file) = self.transcript_file(&entry) else { continue };
+            let Some(mark) = transcript::mark(&file) else { continue };
+            let session = SessionId::new(entry.session_id.clone());
+            if self.store.has_looked_at(&session, &mark).await? {
+                continue;
+            }
+            let Some(kept) = transcript::read(&file, &entry, mark, offset) else { continue };
+            if let TakenOver::Messages(count) = self.store.take_over(kept).await? {
+                tracing::info!(file = %file.display(), count, "messages were taken over from a transcript");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where another program would have kept a chat's transcript.
+    fn transcript_file(&self, entry: &Entry) -> Option<PathBuf> {
+        let id = entry.session_id.as_str();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let is_name = !id.is_empty() && id.chars().all(plain);
+        is_name.then(|| self.file.with_file_name(format!("{id}.jsonl")))
     }
 
     /// Brings the file up to date, if anything changed since; says whether it did.

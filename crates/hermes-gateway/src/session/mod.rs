@@ -4,6 +4,7 @@ mod entry;
 mod index;
 mod key;
 mod reset;
+mod transcript;
 
 pub use entry::{Entry, Origin};
 pub use index::Index;

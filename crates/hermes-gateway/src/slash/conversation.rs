@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use hermes_agent::{Agent, Compressed, Conversation, Error as AgentError};
 use hermes_store::{NewSession, SessionFilter, Waiting};
 use hermes_text::{Title, head, single_line, with_commas};
-use hermes_types::{Answer, BoxFuture, Cancel, Event, Frontend, Question, SessionId, SessionKind, TaskId};
+use hermes_types::{
+    Answer, BoxFuture, Cancel, Envelope, Event, Frontend, Question, SessionId, SessionKind, TaskId,
+};
 
 use super::Done;
 use crate::gateway::Gateway;
@@ -26,6 +28,8 @@ pub(super) enum Problem {
 
 const MOST_LISTED: usize = 10;
 const LEAST_TO_COMPRESS: usize = 4;
+const NOTHING_TO_RETRY: &str = "No previous message to retry.";
+const TOO_LITTLE: &str = "There is too little to compress; at least 4 messages are needed.";
 
 impl Gateway {
     pub(super) async fn begin_anew(&self, row: &Waiting) -> Ran {
@@ -48,12 +52,12 @@ impl Gateway {
         self.index.keep(entry.clone(), now).await?;
         self.emit("session:reset", envelope, &entry);
         let first = if had_one { "✨ Session reset! Starting fresh." } else { "✨ New session started!" };
-        Ok(Done::said(format!("{first}{}", self.info_block(row))))
+        Ok(Done::said(format!("{first}{}", self.info_block(envelope))))
     }
 
     /// Model, provider and where it is reached.
-    fn info_block(&self, row: &Waiting) -> String {
-        let Ok(agent) = self.agent_for(&row.envelope) else { return String::new() };
+    pub(crate) fn info_block(&self, envelope: &Envelope) -> String {
+        let Ok(agent) = self.agent_for(envelope) else { return String::new() };
         let window = agent.model.context_window(&agent.model_name);
         let mut text = format!(
             "\n\n◆ Model: `{}`\n◆ Provider: {}\n◆ Context: {}K tokens",
@@ -69,7 +73,9 @@ impl Gateway {
     }
 
     pub(super) async fn undo(&self, row: &Waiting) -> Ran {
-        let (agent, mut conversation, _) = self.at(row).await?;
+        let Some((agent, mut conversation, _)) = self.at(row).await? else {
+            return Ok(Done::said("Nothing to undo."));
+        };
         let before = conversation.messages().len();
         let Some(taken) = agent.undo(&mut conversation).await? else {
             return Ok(Done::said("Nothing to undo."));
@@ -81,10 +87,12 @@ impl Gateway {
     }
 
     pub(super) async fn retry(&self, row: &Waiting) -> Ran {
-        let (agent, mut conversation, _) = self.at(row).await?;
+        let Some((agent, mut conversation, _)) = self.at(row).await? else {
+            return Ok(Done::said(NOTHING_TO_RETRY));
+        };
         match agent.undo(&mut conversation).await? {
             Some(words) => Ok(Done::Words(words)),
-            None => Ok(Done::said("No previous message to retry.")),
+            None => Ok(Done::said(NOTHING_TO_RETRY)),
         }
     }
 
@@ -176,9 +184,11 @@ impl Gateway {
     }
 
     pub(super) async fn compress(&self, row: &Waiting, focus: &str) -> Ran {
-        let (agent, mut conversation, mut entry) = self.at(row).await?;
+        let Some((agent, mut conversation, mut entry)) = self.at(row).await? else {
+            return Ok(Done::said(TOO_LITTLE));
+        };
         if conversation.messages().len() < LEAST_TO_COMPRESS {
-            return Ok(Done::said("There is too little to compress; at least 4 messages are needed."));
+            return Ok(Done::said(TOO_LITTLE));
         }
         let focus = (!focus.is_empty()).then_some(focus);
         let cancel = Cancel::new();
@@ -213,17 +223,19 @@ impl Gateway {
         )))
     }
 
-    /// The conversation a chat is at.
-    async fn at(&self, row: &Waiting) -> Result<(Agent, Conversation, Entry), Problem> {
+    /// The conversation a chat is at; nothing, when nothing was said in it yet.
+    async fn at(&self, row: &Waiting) -> Result<Option<(Agent, Conversation, Entry)>, Problem> {
         let agent = self.agent_for(&row.envelope).map_err(Problem::Words)?;
-        let entry = self.index.find(&row.conversation).await?;
-        let entry = entry.ok_or_else(|| Problem::Words("there is no conversation yet".to_owned()))?;
+        let Some(entry) = self.index.find(&row.conversation).await? else { return Ok(None) };
         let session = SessionId::new(entry.session_id.clone());
-        let taken = agent.take_up_as(&session, TaskId::new(row.conversation.clone())).await?;
+        let taken = match agent.take_up_as(&session, TaskId::new(row.conversation.clone())).await {
+            Err(AgentError::NotFound(_)) => return Ok(None),
+            taken => taken?,
+        };
         if let Some(cut_off) = &taken.cut_off {
             agent.drop_turn(cut_off).await?;
         }
-        Ok((agent, taken.conversation, entry))
+        Ok(Some((agent, taken.conversation, entry)))
     }
 }
 

@@ -30,7 +30,10 @@ impl Gateway {
             self.desk.busy(&row.conversation).is_some_and(|busy| busy.phase == crate::desk::Phase::Running);
         let _ = writeln!(text, "**Agent running:** {}", if running { "Yes ⚡" } else { "No" });
         let now = self.clock.now();
-        let _ = writeln!(text, "**Waiting:** {}", depth(self.store.inbox_depth().await?, now));
+        let mut waiting = self.store.inbox_depth().await?;
+        // The question itself is among them.
+        waiting.waiting = waiting.waiting.saturating_sub(1);
+        let _ = writeln!(text, "**Waiting:** {}", depth(waiting, now));
         let _ = writeln!(text, "**On the way out:** {}", depth(self.store.outbox_depth().await?, now));
         let _ = write!(text, "\n**Connected platforms:** {}", self.platforms().join(", "));
         Ok(Done::said(text))
@@ -45,7 +48,21 @@ impl Gateway {
         let settings = self.live.now();
         let management = Management::of(self.live.home(), &settings.env);
         let value = Value::Str(id.clone());
-        match set::update_value(self.live.home(), management, &key, |_| Some(value)) {
+        let topic = envelope.place.thread_id.clone();
+        let kept = set::update_value(self.live.home(), management, &key, |_| Some(value)).and_then(|()| {
+            let Some(key) = Key::parse(&format!("{name}_THREAD_ID")) else { return Ok(()) };
+            match topic {
+                Some(topic) => {
+                    set::update_value(self.live.home(), management, &key, |_| Some(Value::Str(topic)))
+                }
+                // That of another chat is not this one's.
+                None if settings.config.is_user_set(&format!("{name}_THREAD_ID")) => {
+                    set::remove_value(self.live.home(), management, &key)
+                }
+                None => Ok(()),
+            }
+        });
+        match kept {
             Ok(()) => {
                 let chat = envelope.place.chat_name.clone().or_else(|| envelope.sender.user_name.clone());
                 format!("✅ Home channel set to **{}** (ID: {id}).", chat.unwrap_or_else(|| id.clone()))
@@ -99,8 +116,10 @@ impl Gateway {
         let cancel = self.turns.cancel_token().child_token();
         let ran = agent.run(&mut conversation, Said::text(prompt), &Silent, &cancel).await;
         let result = ran.map_err(|error| error.to_string())?;
+        let failed = result.failed();
         let answer = result.response.filter(|text| !text.trim().is_empty());
         match (answer, result.error) {
+            (Some(words), Some(error)) if failed => Err(format!("{error}\n\n{words}")),
             (Some(answer), _) => Ok(answer),
             (None, Some(error)) => Err(error),
             (None, None) => Ok("(No response generated)".to_owned()),

@@ -15,6 +15,9 @@ use crate::intake::Which;
 
 pub use table::{COMMANDS, Command, Surface, Typed, WhileBusy, commands, find, parse};
 
+/// The most of a reason that is passed on.
+const LONGEST_REASON: usize = 280;
+
 /// What a command came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Done {
@@ -50,7 +53,13 @@ impl Gateway {
             "help" => Ok(Done::said(self.help())),
             "stop" => Ok(Done::said("No active task to stop.")),
             "approve" => Ok(self.approve(key, rest)),
-            "deny" => Ok(Done::said(self.resolve_approval(key, Approval::Deny, which(rest)))),
+            "deny" => Ok(Done::said(self.resolve_approval(
+                key,
+                Approval::Deny,
+                which(rest),
+                reason(rest).as_deref(),
+            ))),
+            "queue" => Ok(Done::said("What is to wait for the next turn? Write `/queue TEXT`.")),
             "status" => self.status(row).await,
             "whoami" => Ok(Done::said(whoami(row))),
             "sethome" => Ok(Done::said(self.set_home(row))),
@@ -74,7 +83,7 @@ impl Gateway {
             "always" | "permanent" | "permanently" => Approval::Always,
             _ => Approval::Once,
         };
-        Done::said(self.resolve_approval(key, approval, which(rest)))
+        Done::said(self.resolve_approval(key, approval, which(rest), None))
     }
 
     async fn ask_program(&self, row: &Waiting, name: &str, rest: &str) -> Done {
@@ -113,6 +122,14 @@ fn which(rest: &str) -> Which<'_> {
     }
     let all = rest.split_whitespace().any(|word| word.eq_ignore_ascii_case("all"));
     if all { Which::All } else { Which::Oldest }
+}
+
+/// Why something is refused: what is left when the question's own words are taken away.
+fn reason(rest: &str) -> Option<String> {
+    let said = |word: &&str| !word.starts_with('#') && !word.eq_ignore_ascii_case("all");
+    let words: Vec<&str> = rest.split_whitespace().filter(said).collect();
+    let text = words.join(" ");
+    (!text.is_empty()).then(|| hermes_text::head(&text, LONGEST_REASON).to_owned())
 }
 
 fn whoami(row: &Waiting) -> String {

@@ -153,12 +153,12 @@ impl Gateway {
 
     /// A message that is a command here, and not words for the model.
     fn as_command(&self, row: &Waiting) -> Option<Typed> {
-        let typed = slash::parse(&row.envelope.text())?;
+        let typed = self.typed(&row.envelope)?;
         if self.live.now().quick_commands.contains_key(&typed.name) {
             return Some(typed);
         }
         let command = slash::find(&typed.name, Surface::Chat)?;
-        (command.while_busy != WhileBusy::Waits).then_some(typed)
+        (command.while_busy != WhileBusy::Waits || typed.rest.is_empty()).then_some(typed)
     }
 
     async fn do_work(&self, key: &str, work: Work) {

@@ -21,6 +21,7 @@ use crate::gateway::Gateway;
 /// The least time between two changes of one message.
 const BETWEEN: Duration = Duration::from_millis(300);
 const LONGEST_PREVIEW: usize = 80;
+const LONGEST_ARGUMENTS: usize = 200;
 
 /// What is in the chat already when the turn has ended.
 #[derive(Debug, Clone, Default)]
@@ -198,7 +199,9 @@ impl Screen {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::ToolStarted { name, preview, .. } => self.lines.add(self.mode, &name, &preview),
+            Event::ToolStarted { name, preview, arguments, .. } => {
+                self.lines.add(self.mode, &name, &preview, &arguments);
+            }
             Event::Delta(Delta::Text(text)) if self.streaming.is_some() => self.draft.text.push_str(&text),
             Event::Delta(Delta::Restart) => self.draft.text.clear(),
             // Words before a tool call are not the answer; the message that shows them stays as it is.
@@ -223,13 +226,14 @@ impl Screen {
 }
 
 impl Lines {
-    fn add(&mut self, mode: ToolProgress, tool: &str, preview: &str) {
+    fn add(&mut self, mode: ToolProgress, tool: &str, preview: &str, arguments: &str) {
         let repeated = self.last_tool == tool;
         tool.clone_into(&mut self.last_tool);
         let icon = icon(tool);
         let line = match mode {
             ToolProgress::Off => return,
             ToolProgress::New if repeated => return,
+            ToolProgress::Verbose => format!("{icon} {tool}({})\n{}", names(arguments), cut(arguments)),
             _ if preview.trim().is_empty() => format!("{icon} {tool}..."),
             _ => {
                 let preview = single_line(preview);
@@ -336,6 +340,20 @@ impl Draft {
         }
         sent
     }
+}
+
+/// The names of a call's arguments, as a list.
+fn names(arguments: &str) -> String {
+    let fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(arguments).unwrap_or_default();
+    let names: Vec<String> = fields.keys().map(|name| format!("'{name}'")).collect();
+    format!("[{}]", names.join(", "))
+}
+
+fn cut(arguments: &str) -> String {
+    let short = head(arguments, LONGEST_ARGUMENTS);
+    let more = if short.len() < arguments.len() { "..." } else { "" };
+    format!("{short}{more}")
 }
 
 async fn drained(mut events: UnboundedReceiver<Event>) -> Shown {

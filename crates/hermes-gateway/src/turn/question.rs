@@ -60,20 +60,30 @@ impl Gateway {
         }
     }
 
-    /// An answer to the question whether a command may run. Says what the person reads.
-    pub(crate) fn resolve_approval(&self, key: &str, approval: Approval, which: Which<'_>) -> String {
+    /// An answer to the question whether a command may run; a refusal may come with its reason. Says what the person reads.
+    pub(crate) fn resolve_approval(
+        &self,
+        key: &str,
+        approval: Approval,
+        which: Which<'_>,
+        reason: Option<&str>,
+    ) -> String {
         let tag = match which {
             Which::Tagged(tag) => Some(tag),
             Which::Oldest | Which::All => None,
         };
+        let answer = reason.map_or(Answer::Approval(approval), |reason| Answer::Text(reason.to_owned()));
         let mut count = 0;
-        while self.desk.answer(key, Kind::Approval, tag, Answer::Approval(approval)) {
+        while self.desk.answer(key, Kind::Approval, tag, answer.clone()) {
             count += 1;
             if which != Which::All {
                 break;
             }
         }
         let text = match (approval, count) {
+            (_, 0) if tag.is_some_and(|tag| self.desk.is_open(tag)) => {
+                "That question was put to somebody else; it is theirs to answer."
+            }
             (_, 0) if tag.is_some() => "That question is no longer open.",
             (Approval::Deny, 0) => "No pending command to deny.",
             (Approval::Deny, _) => "❌ Command denied.",

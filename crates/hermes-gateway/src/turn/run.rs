@@ -119,7 +119,8 @@ impl Gateway {
         let cancel = Cancel::new();
         let presenter = Presenter::start(self, key, envelope, opened.conversation.session());
         let marks = self.mark_seen(rows);
-        self.desk.begin(key, cancel.clone());
+        let is_resumed = opened.cut_off.as_ref().is_some_and(|cut_off| is_of(rows, cut_off));
+        self.desk.begin(key, cancel.clone(), is_resumed.then(|| self.clock.now()));
         let about = about_turn(envelope, opened.conversation.session());
         self.ports.watchers.emit("agent:start", about.clone());
         let ran = self.run(&agent, &mut opened, rows, words, &presenter, &cancel).await;
@@ -163,8 +164,9 @@ impl Gateway {
             return;
         }
         let text = format!(
-            "📬 No home channel is set for {platform}. /sethome makes this chat the place for what comes unasked, such as \
-             scheduled jobs."
+            "📬 No home channel is set for {}. /sethome makes this chat the place for what comes unasked, such as \
+             scheduled jobs.",
+            proper_name(platform)
         );
         let key_of_notice = format!("home:{platform}:{}", envelope.place.chat_id);
         self.say(key, answer_to(envelope, text, key_of_notice)).await;
@@ -187,7 +189,7 @@ impl Gateway {
         };
         let session = opened.conversation.session().clone();
         let ended = match opened.cut_off.take() {
-            Some(cut_off) if rows.iter().any(|row| row.turn.as_ref() == Some(&cut_off.turn.id)) => {
+            Some(cut_off) if is_of(rows, &cut_off) => {
                 self.tell_resumed(rows, &cut_off).await;
                 if cut_off.parked {
                     agent.drop_turn(&cut_off).await?;
@@ -291,8 +293,9 @@ impl Gateway {
         }
         let text = format!(
             "◐ Session automatically reset ({}). Conversation history cleared.\n/resume goes back to an earlier one; \
-             `session_reset` in config.yaml says when this happens.",
-            reason.words()
+             `session_reset` in config.yaml says when this happens.{}",
+            reason.words(),
+            self.info_block(envelope)
         );
         self.say(key, answer_to(envelope, text, format!("reset:{}", entry.session_id))).await;
     }
@@ -413,6 +416,11 @@ impl Gateway {
     }
 }
 
+/// Whether a turn that was cut off was the answer to these messages.
+fn is_of(rows: &[Waiting], cut_off: &CutOff) -> bool {
+    rows.iter().any(|row| row.turn.as_ref() == Some(&cut_off.turn.id))
+}
+
 /// What hooks are told about a turn.
 fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
     serde_json::json!({
@@ -424,6 +432,19 @@ fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
         "session_id": session.as_str(),
         "message": head(&envelope.text(), LONGEST_TOLD),
     })
+}
+
+/// A platform as people write it.
+fn proper_name(platform: &str) -> String {
+    match platform {
+        "whatsapp" => "WhatsApp".to_owned(),
+        "dingtalk" => "DingTalk".to_owned(),
+        "sms" => "SMS".to_owned(),
+        name => {
+            let mut letters = name.chars();
+            letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+        }
+    }
 }
 
 fn begin(agent: &Agent, session: SessionId, envelope: &Envelope, task: TaskId) -> Conversation {

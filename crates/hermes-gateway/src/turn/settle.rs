@@ -92,7 +92,7 @@ pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>, show_reasonin
             let thoughts = result.last_reasoning.as_deref().filter(|_| show_reasoning).and_then(thoughts);
             Some(thoughts.map_or_else(|| text.clone(), |thoughts| format!("{thoughts}\n\n{text}")))
         }
-        (_, Some(error)) => Some(format!("Sorry, I encountered an error: {error}")),
+        (_, Some(error)) => Some(format!("(No response generated)\n\n{error}")),
         _ => Some("(No response generated)".to_owned()),
     }
 }
@@ -116,18 +116,34 @@ fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
         }
         ModelError::Configure(_) => format!("⚠️ Provider authentication failed: {detail}"),
         ModelError::Budget(_) => format!("⚠️ {detail}"),
+        ModelError::GiveUp { status: Some(401 | 403), .. } => {
+            format!("⚠️ Provider authentication failed: {detail}\n\nCheck the provider's key.")
+        }
         ModelError::GiveUp { status, .. } => {
             let hint = match status {
-                Some(401 | 403) => "Check the provider's key.",
                 Some(429) => "The provider's rate limit is reached; try again in a while.",
                 Some(529 | 503) => "The provider is overloaded; try again in a while.",
                 Some(400) => "The provider rejected the request.",
                 _ => "Try again in a while.",
             };
-            format!("Sorry, I encountered an error.\n{detail}\n\n{hint} /reset begins anew.")
+            let kind = kind_of(*status);
+            format!("Sorry, I encountered an error ({kind}).\n{detail}\n\n{hint} /reset begins anew.")
         }
         ModelError::Cancelled | ModelError::DeadlinePassed(_) => {
-            format!("Sorry, I encountered an error.\n{detail}\n\nTry again, or /reset to begin anew.")
+            format!(
+                "Sorry, I encountered an error (Timeout).\n{detail}\n\nTry again, or /reset to begin anew."
+            )
         }
+    }
+}
+
+/// What kind of failure it was, in a word.
+fn kind_of(status: Option<u16>) -> &'static str {
+    match status {
+        Some(429) => "RateLimit",
+        Some(503 | 529) => "Overloaded",
+        Some(400..=499) => "Rejected",
+        Some(_) => "ServerError",
+        None => "ConnectionError",
     }
 }

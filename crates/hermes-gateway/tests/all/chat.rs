@@ -315,7 +315,7 @@ async fn a_first_chat_is_told_about_home_once_and_watchers_about_each_step() {
     plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
     let bench = plan.start().await;
     bench.channel.write("ann", "hello");
-    bench.channel.until_said("ann", "📬 No home channel is set for fake. /sethome").await;
+    bench.channel.until_said("ann", "📬 No home channel is set for Fake. /sethome").await;
     bench.channel.until_said("ann", "you said: hello").await;
     bench.until_quiet().await;
     bench.channel.write("ann", "/new");
@@ -551,4 +551,159 @@ async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
     bench.until_quiet().await;
     let asked = bench.model.questions();
     assert!(!asked.iter().any(|said| said.contains("@all")), "it goes no further: {asked:?}");
+}
+
+#[tokio::test]
+async fn words_that_came_before_the_line_broke_are_said_with_the_notice() {
+    let model = TestModel::new(|_, _| {
+        let error = ModelError::GiveUp { status: Some(500), message: "the line broke".into() };
+        Step::CutOff("The first half", error)
+    });
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "go");
+    let text = bench.channel.until_said("ann", "The first half").await;
+    assert!(text.contains("Sorry, I encountered an error (ServerError).\nthe line broke"), "{text}");
+    bench.until_quiet().await;
+    assert_eq!(bench.channel.texts("ann").len(), 1);
+    let session =
+        bench.store.list_sessions(hermes_store::SessionFilter::default(), 5).await.unwrap()[0].id.clone();
+    let rows = bench.store.transcript(&session).await.unwrap();
+    assert_eq!(rows[1].message.content.text(), "The first half", "and stay in the record");
+}
+
+#[tokio::test]
+async fn a_refusal_is_heard_with_its_reason() {
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
+        _ => Step::Call("risky", "{}"),
+    });
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "requires approval").await;
+    let long = "x".repeat(400);
+    bench.channel.write("ann", &format!("/deny use the trash instead {long}"));
+    bench.channel.until_said("ann", "❌ Command denied.").await;
+    let heard = bench.channel.until_said("ann", "use the trash instead").await;
+    assert!(heard.starts_with("Approval(Deny)"), "{heard}");
+    assert!(heard.contains(&"x".repeat(200)) && !heard.contains(&"x".repeat(281)), "{heard}");
+}
+
+#[tokio::test]
+async fn queue_says_that_it_waits_and_what_it_lacks() {
+    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    bench.channel.write("ann", "/queue");
+    bench.channel.until_said("ann", "`/queue TEXT`").await;
+    bench.until_quiet().await;
+    assert!(bench.model.questions().is_empty(), "no turn is run for nothing");
+    bench.channel.write("ann", "work");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "/queue");
+    bench.channel.until_acknowledged(3).await;
+    bench.channel.write("ann", "/q and then this");
+    bench.channel.until_said("ann", "Queued for the next turn.").await;
+    bench.model.gate.add_permits(9);
+    bench.channel.until_said("ann", "done: work").await;
+    bench.channel.until_said("ann", "done: and then this").await;
+    bench.until_quiet().await;
+    assert!(bench.model.questions().contains(&"and then this".to_owned()));
+    assert!(bench.model.questions().iter().all(|asked| !asked.is_empty()), "no turn is run for nothing");
+}
+
+#[tokio::test]
+async fn a_conversation_in_which_nothing_was_said_has_nothing_to_take_back() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.write("ann", "/new");
+    bench.channel.until_said("ann", "✨").await;
+    bench.until_quiet().await;
+    for (command, words) in [
+        ("/retry", "No previous message to retry."),
+        ("/undo", "Nothing to undo."),
+        ("/compress", "too little to compress"),
+    ] {
+        bench.channel.write("ann", command);
+        bench.channel.until_said("ann", words).await;
+        bench.until_quiet().await;
+    }
+}
+
+#[tokio::test]
+async fn verbose_progress_shows_the_arguments() {
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
+        _ => Step::Call("plain", "{\"path\": \"a.txt\", \"limit\": 3}"),
+    });
+    let mut plan = Plan::new(model);
+    plan.config = "display: {tool_progress: verbose}\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "done").await;
+    let lines = bench.channel.until_said("ann", "plain(").await;
+    assert_eq!(lines, "⚙️ plain(['path', 'limit'])\n{\"path\": \"a.txt\", \"limit\": 3}");
+}
+
+#[tokio::test]
+async fn the_older_file_of_the_gateway_counts_where_the_configuration_is_silent() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let legacy = r#"{"reset_triggers": ["/new", "start over"], "quick_commands": {
+        "hi": {"type": "alias", "target": "/whoami"}, "me": {"type": "alias", "target": "/status"}},
+        "platforms": {"fake": {"enabled": true, "token": "old", "home_channel": {"platform": "fake", "chat_id": "c9"},
+            "extra": {"a": 1, "b": 2}}}}"#;
+    std::fs::write(folder.path().join("gateway.json"), legacy).unwrap();
+    let mut plan = Plan::new(TestModel::new(|said, request| {
+        Step::Say(format!("{said} after {}", request.messages.len() - 1))
+    }));
+    plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
+    plan.config = "quick_commands: {me: {type: alias, target: /help}}\nplatforms: {fake: {extra: {b: 3}}}\n";
+    let bench = plan.start_in(folder).await;
+    let settings = bench.gateway.live.now();
+    assert_eq!(settings.home_channel("fake").as_deref(), Some("c9"));
+    assert_eq!(settings.config.text("platforms.fake.token"), "old");
+    let extra = |key: &str| settings.config.int(&format!("platforms.fake.extra.{key}"));
+    assert_eq!((extra("a"), extra("b")), (Some(1), Some(3)));
+    bench.channel.write("ann", "one");
+    bench.channel.until_said("ann", "one after 0").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "Start over");
+    bench.channel.until_said("ann", "✨ Session reset!").await;
+    bench.until_quiet().await;
+    bench.channel.write("ann", "two");
+    bench.channel.until_said("ann", "two after 0").await;
+    bench.channel.write("ann", "/hi");
+    bench.channel.until_said("ann", "Platform: fake").await;
+    bench.channel.write("ann", "/me");
+    bench.channel.until_said("ann", "Hermes Commands").await;
+}
+
+#[tokio::test]
+async fn status_does_not_count_itself() {
+    let bench = Bench::with(TestModel::echo()).await;
+    bench.channel.write("ann", "/status");
+    let status = bench.channel.until_said("ann", "Gateway Status").await;
+    assert!(status.contains("**Waiting:** nothing"), "{status}");
+}
+
+#[tokio::test]
+async fn a_button_of_somebody_elses_question_is_told_so() {
+    let model = TestModel::new(|_, _| Step::Call("risky", "{}"));
+    let bench = Bench::with(model).await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "requires approval").await;
+    let says = bench.channel.posted().into_iter().find_map(|posted| posted.choices.first().cloned()).unwrap();
+    bench.channel.write("bob", &says);
+    bench.channel.until_said("bob", "put to somebody else").await;
+}
+
+#[tokio::test]
+async fn sethome_in_a_topic_keeps_the_topic() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let mut envelope = bench.channel.envelope("ann", "/sethome");
+    envelope.place.thread_id = Some("17".to_owned());
+    bench.channel.deliver(envelope);
+    bench.channel.until_said("ann", "✅ Home channel set").await;
+    let config = std::fs::read_to_string(bench.folder.path().join("config.yaml")).unwrap();
+    assert!(
+        config.contains("FAKE_HOME_CHANNEL_THREAD_ID: '17'")
+            || config.contains("FAKE_HOME_CHANNEL_THREAD_ID: \"17\""),
+        "{config}"
+    );
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_store::SessionFilter;
-use hermes_types::{Timestamp, TurnState};
+use hermes_types::{Clock as _, Timestamp, TurnState};
 
 use super::support::{Bench, Plan, Step, TestModel};
 
@@ -27,6 +27,51 @@ async fn a_turn_that_was_cut_off_is_gone_on_with_and_said_once() {
     assert_eq!(bench.channel.texts("ann").len(), 2);
     let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
     assert_eq!(bench.store.transcript(&session).await.unwrap().len(), 2, "what was said is there once");
+}
+
+#[tokio::test]
+async fn what_was_written_while_nobody_was_there_waits_for_the_turn_that_was_cut_off() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    bench.channel.write("ann", "first");
+    bench.until_asked(1).await;
+    let folder = bench.kill().await;
+    let model = TestModel::new(|said, _| match said {
+        "first" => Step::Gate("answer to first".into()),
+        said => Step::Say(format!("answer to {said}")),
+    });
+    let plan = later(model, 2);
+    let missed = plan.clock.now().minus(std::time::Duration::from_secs(5));
+    let bench = plan.start_in(folder).await;
+    bench.until_asked(1).await;
+    let mut second = bench.channel.envelope("ann", "second");
+    second.received_at = missed;
+    second.platform_key = "later".to_owned();
+    bench.channel.deliver(second);
+    bench.channel.until_acknowledged(1).await;
+    bench.model.gate.add_permits(1);
+    bench.channel.until_said("ann", "answer to second").await;
+    bench.until_quiet().await;
+    let texts = bench.channel.texts("ann");
+    assert_eq!(texts[1..], ["answer to first", "answer to second"], "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_message_while_draining_waits_and_interrupts_nothing() {
+    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(1).await;
+    bench.gateway.drain();
+    bench.channel.write("ann", "and this");
+    bench.channel.write("bob", "hello");
+    bench.channel.until_acknowledged(3).await;
+    bench.model.gate.add_permits(9);
+    bench.channel.until_said("ann", "done: work").await;
+    assert!(!bench.model.questions().contains(&"and this".to_owned()), "nothing new was begun");
+    assert_eq!(bench.store.inbox_depth().await.unwrap().waiting, 2);
+    let folder = bench.kill().await;
+    let bench = later(TestModel::echo(), 2).start_in(folder).await;
+    bench.channel.until_said("ann", "you said: and this").await;
+    bench.channel.until_said("bob", "you said: hello").await;
 }
 
 #[tokio::test]
@@ -120,6 +165,96 @@ async fn the_list_of_chats_of_another_program_is_taken_over_and_kept() {
     assert_eq!(entry["mine"], 7);
     assert_eq!(entry["input_tokens"], 10);
     assert_eq!(entry["origin"]["chat_id"], "chat-ann");
+}
+
+/// A home of another program: a chat, and what was said in it in a file beside.
+fn home_with_transcript(lines: &[&str]) -> Arc<tempfile::TempDir> {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let sessions = folder.path().join("sessions");
+    std::fs::create_dir_all(&sessions).unwrap();
+    let index = r#"{"agent:main:fake:dm:chat-ann": {"session_key": "agent:main:fake:dm:chat-ann",
+        "session_id": "20260102_030000_aabbccdd", "created_at": "2026-01-02T03:00:00.000001",
+        "updated_at": "2026-01-02T03:00:00.000001", "platform": "fake", "origin": {"platform": "fake", "user_id": "ann"}}}"#;
+    std::fs::write(sessions.join("sessions.json"), index).unwrap();
+    std::fs::write(sessions.join("20260102_030000_aabbccdd.jsonl"), lines.join("\n")).unwrap();
+    folder
+}
+
+const TRANSCRIPT: [&str; 6] = [
+    r#"{"role":"session_meta","tools":[],"model":"old-model","platform":"fake","timestamp":"2026-01-02T03:00:00.5"}"#,
+    r#"{"role":"user","content":"my cat is called Mia","timestamp":"2026-01-02T03:00:01.5"}"#,
+    r#"{"role":"assistant","content":"Noted.","timestamp":"2026-01-02T03:00:02.5","finish_reason":"stop"}"#,
+    r#"{"role":"user","content":"cut off in the mid"#,
+    r#"{"role":"user","content":"and my dog Rex","timestamp":"2026-01-02T03:00:03.5"}"#,
+    r#"{"role":"assistant","content":"Both noted.","timestamp":"2026-01-02T03:00:04.5"}"#,
+];
+
+fn counting() -> Arc<TestModel> {
+    TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)))
+}
+
+#[tokio::test]
+async fn a_transcript_another_program_kept_is_gone_on_with_and_taken_over_once() {
+    let bench = Plan::new(counting()).start_in(home_with_transcript(&TRANSCRIPT)).await;
+    bench.channel.write("ann", "who is Mia?");
+    bench.channel.until_said("ann", "who is Mia? after 4").await;
+    bench.until_quiet().await;
+    let session = "20260102_030000_aabbccdd".into();
+    let rows = bench.store.transcript(&session).await.unwrap();
+    let texts: Vec<String> = rows.iter().map(|row| row.message.content.text().into_owned()).collect();
+    assert_eq!(
+        texts,
+        [
+            "my cat is called Mia",
+            "Noted.",
+            "and my dog Rex",
+            "Both noted.",
+            "who is Mia?",
+            "who is Mia? after 4"
+        ]
+    );
+    assert!(rows[0].message.extra.is_empty(), "the time is a column");
+    assert!((rows[0].at.seconds() - 1_767_322_801.0).abs() < 1.0, "{:?}", rows[0].at);
+    let stored = bench.store.session(&session).await.unwrap().unwrap();
+    assert_eq!((stored.source.as_str(), stored.message_count), ("fake", 6));
+    // What is taken back here does not come back from the file.
+    for taken in 2..4 {
+        bench.channel.write("ann", "/undo");
+        bench.channel.until_acknowledged(taken).await;
+        bench.until_quiet().await;
+    }
+    let folder = bench.kill().await;
+    let bench = later(counting(), 2).start_in(folder).await;
+    let mut again = bench.channel.envelope("ann", "again");
+    again.platform_key = "later".to_owned();
+    bench.channel.deliver(again);
+    bench.channel.until_said("ann", "again after 2").await;
+}
+
+#[tokio::test]
+async fn a_transcript_fills_up_what_the_database_lacks_and_nothing_is_lost() {
+    let folder = home_with_transcript(&TRANSCRIPT);
+    let file = folder.path().join("sessions/20260102_030000_aabbccdd.jsonl");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, TRANSCRIPT[..3].join("\n")).unwrap();
+    let bench = Plan::new(counting()).start_in(folder).await;
+    bench.until_quiet().await;
+    let folder = bench.kill().await;
+    // The other program went on with it.
+    std::fs::write(&file, &whole).unwrap();
+    let bench = later(counting(), 2).start_in(folder).await;
+    bench.channel.write("ann", "here");
+    bench.channel.until_said("ann", "here after 4").await;
+    bench.until_quiet().await;
+    let folder = bench.kill().await;
+    // And knows nothing of what was said here.
+    let more = r#"{"role":"user","content":"x"}"#;
+    std::fs::write(&file, format!("{whole}\n{more}\n{more}\n{more}")).unwrap();
+    let bench = later(counting(), 4).start_in(folder).await;
+    let rows = bench.store.transcript(&"20260102_030000_aabbccdd".into()).await.unwrap();
+    let texts: Vec<String> = rows.iter().map(|row| row.message.content.text().into_owned()).collect();
+    assert_eq!(texts[..4], ["my cat is called Mia", "Noted.", "and my dog Rex", "Both noted."]);
+    assert_eq!(texts[4..], ["x", "x", "x", "here", "here after 4"]);
 }
 
 /// A power cut, as far as a test can make one: what is in the files at the moment of the acknowledgement is all there is.

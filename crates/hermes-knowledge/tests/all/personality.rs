@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hermes_config::{Config, Env};
-use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
+use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
 
 fn config(text: &str) -> Config {
     Config::from_text(Path::new("config.yaml"), text, &Env::default())
@@ -24,6 +24,15 @@ fn every_built_in_name_has_its_own_words() {
     assert_eq!(texts.len(), 14);
     assert_eq!(personality("nobody", &none), None);
     assert_eq!(personality("None", &none), Some(Personality::Plain));
+}
+
+#[test]
+fn the_users_own_are_listed_and_found_however_they_are_written() {
+    let own = config("agent:\n  personalities:\n    Grumpy: Be grumpy.\n    pirate: Be my pirate.\n");
+    let names = personality_names(&own);
+    assert!(names.starts_with("Grumpy, pirate, helpful"), "{names}");
+    assert_eq!(names.matches("pirate").count(), 1, "{names}");
+    assert_eq!(personality("grumpy", &own), Some(Personality::Prompt("Be grumpy.".into())));
 }
 
 #[test]

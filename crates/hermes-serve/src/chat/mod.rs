@@ -54,17 +54,21 @@ pub(crate) fn named_session(app: &App, headers: &HeaderMap) -> Result<Option<Ses
             "X-Hermes-Session-Id needs a server with API_SERVER_KEY",
         ));
     }
+    let name = "X-Hermes-Session-Id";
+    session_id(given.to_str().unwrap_or_default(), name).map(Some)
+}
+
+/// A name for a session that is safe everywhere.
+pub(crate) fn session_id(text: &str, field: &str) -> Result<SessionId, ApiError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
-    let text = given.to_str().ok().filter(|text| {
-        !text.is_empty() && text.len() <= LONGEST_SESSION && text.chars().all(plain) && !text.contains("..")
-    });
-    let id = text.ok_or_else(|| {
-        ApiError::field(
-            "X-Hermes-Session-Id",
-            "X-Hermes-Session-Id must be 1 to 256 letters, digits, hyphens, underscores, dots or colons",
-        )
-    })?;
-    Ok(Some(SessionId::new(id)))
+    let fits = !text.is_empty() && text.len() <= LONGEST_SESSION;
+    if !fits || !text.chars().all(plain) || text.contains("..") {
+        let words = format!(
+            "{field} must be 1 to {LONGEST_SESSION} letters, digits, hyphens, underscores, dots or colons"
+        );
+        return Err(ApiError::field(field, words));
+    }
+    Ok(SessionId::new(text))
 }
 
 pub(crate) fn session_header(session: &SessionId) -> Option<(HeaderName, HeaderValue)> {

@@ -69,7 +69,7 @@ impl Chunks {
         self.chunk(&json!({"role": "assistant"}), None, None)?;
         let (sender, events) = unbounded_channel();
         let turn = run::perform(app, keyed, asked, Listener(Some(sender)), room);
-        let ran = follow(&*app.gateway.clock, turn, events, left, |heard| match heard {
+        let ran = follow(app, turn, events, left, |heard| match heard {
             Heard::Event(event) => self.show(event),
             Heard::Silence => self.frames.comment("keepalive"),
         })
@@ -87,12 +87,12 @@ impl Chunks {
                 self.sent.clear();
                 Ok(())
             }
-            Event::ToolStarted { id, name, preview } if self.tool_progress && !name.starts_with('_') => {
+            Event::ToolStarted { id, name, preview, .. } if self.tool_progress && !name.starts_with('_') => {
                 let about =
                     json!({"tool": name, "label": preview, "toolCallId": id.as_str(), "status": "running"});
                 self.progress(about)
             }
-            Event::ToolEnded { id, name, status } if self.tool_progress && !name.starts_with('_') => {
+            Event::ToolEnded { id, name, status, .. } if self.tool_progress && !name.starts_with('_') => {
                 let status = if status == OutcomeStatus::Done { "completed" } else { status.as_str() };
                 self.progress(json!({"tool": name, "toolCallId": id.as_str(), "status": status}))
             }
@@ -110,6 +110,9 @@ impl Chunks {
             Ok(ran) => {
                 if self.sent.trim().is_empty() {
                     self.say(&ran.said.text)?;
+                }
+                if let Some(error) = ran.said.failure() {
+                    self.frames.data(&error.body())?;
                 }
                 self.chunk(&json!({}), Some(ran.said.finish.as_str()), Some(usage(ran.said.usage)))?;
             }

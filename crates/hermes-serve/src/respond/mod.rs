@@ -1,15 +1,16 @@
 //! `/v1/responses`: answers that can be built on.
 
+mod item;
 mod request;
-mod stored;
+pub(crate) mod stored;
 mod stream;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use hermes_types::{Message, Role, Usage, random_hex};
+use hermes_types::{Usage, random_hex};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -19,12 +20,20 @@ use crate::field;
 use crate::follow::Listener;
 use crate::guard::read_body;
 use crate::keyed;
-use crate::run::{self, Ran};
-use crate::said::Finish;
+use crate::run;
+use crate::said::{Finish, Said};
 use request::ResponseRequest;
 
 /// What makes two requests the same.
-const SAME: [&str; 6] = ["input", "instructions", "previous_response_id", "conversation", "model", "tools"];
+const SAME: [&str; 7] = [
+    "input",
+    "instructions",
+    "previous_response_id",
+    "conversation",
+    "conversation_history",
+    "model",
+    "tools",
+];
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -39,19 +48,21 @@ pub(crate) async fn create(
         return Ok(stream::answer(&app, request, keyed, room));
     }
     let ran = run::perform(&app, keyed, request.asked.clone(), Listener(None), room).await?;
-    let status = if ran.said.finish == Finish::Stop { "completed" } else { "incomplete" };
-    let object = object(&app, &request, &response_id(), status, &output(&ran), ran.said.usage);
+    let object = ended(&app, &request, &response_id(), &item::output(&ran), &ran.said);
     stored::keep(&app, &request, &object, &ran).await?;
     let mut response = Json(object).into_response();
     response.headers_mut().extend(session_header(&ran.said.session));
     Ok(response)
 }
 
-pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn find(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
     Ok(Json(stored::load(&app, &id).await?.ok_or_else(|| unknown(&id))?.response))
 }
 
-pub(crate) async fn remove(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn remove(
+    State(app): State<App>,
+    field::Id(id): field::Id,
+) -> Result<Json<Value>, ApiError> {
     if !app.responses.remove(&id).await? {
         return Err(unknown(&id));
     }
@@ -64,6 +75,24 @@ fn unknown(id: &str) -> ApiError {
 
 pub(super) fn response_id() -> String {
     format!("resp_{}", random_hex(28))
+}
+
+/// The answer of a turn that has ended, with the reason where it is not whole.
+fn ended(app: &App, request: &ResponseRequest, id: &str, output: &[Value], said: &Said) -> Value {
+    let (status, why) = match said.finish {
+        Finish::Stop => ("completed", None),
+        Finish::Length => ("incomplete", Some("max_output_tokens")),
+        Finish::ContentFilter => ("incomplete", Some("content_filter")),
+        Finish::Error => ("failed", None),
+    };
+    let mut object = object(app, request, id, status, output, said.usage);
+    if let Some(reason) = why {
+        object["incomplete_details"] = json!({"reason": reason});
+    }
+    if let Some(error) = said.failure() {
+        object["error"] = json!({"code": error.code, "message": error.message});
+    }
+    object
 }
 
 /// The answer as an object.
@@ -97,37 +126,5 @@ fn object(
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
             "total_tokens": usage.total(),
         },
-    })
-}
-
-/// What happened in this turn, and in no other.
-fn output(ran: &Ran) -> Vec<Value> {
-    let mut items = Vec::new();
-    for message in ran.messages.get(ran.first..).unwrap_or_default() {
-        items.extend(message.tool_calls.iter().map(|call| {
-            json!({
-                "type": "function_call",
-                "id": format!("fc_{}", random_hex(24)),
-                "status": "completed",
-                "name": call.name,
-                "arguments": call.arguments,
-                "call_id": call.id.as_str(),
-            })
-        }));
-        items.extend(result_item(message));
-    }
-    items.push(message_item(&format!("msg_{}", random_hex(24)), "completed", &ran.said.text));
-    items
-}
-
-fn result_item(message: &Message) -> Option<Value> {
-    let id = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool)?;
-    Some(json!({"type": "function_call_output", "call_id": id.as_str(), "output": message.content.text()}))
-}
-
-fn message_item(id: &str, status: &str, text: &str) -> Value {
-    json!({
-        "type": "message", "id": id, "status": status, "role": "assistant",
-        "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
     })
 }

@@ -9,14 +9,14 @@ use crate::error::ApiError;
 use crate::run::Ran;
 
 /// An answer and what it was an answer to.
-pub(super) struct Stored {
-    pub(super) response: Value,
-    pub(super) history: Vec<Message>,
-    pub(super) instructions: Option<String>,
-    pub(super) session: Option<SessionId>,
+pub(crate) struct Stored {
+    pub(crate) response: Value,
+    pub(crate) history: Vec<Message>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) session: Option<SessionId>,
 }
 
-pub(super) async fn load(app: &App, id: &str) -> Result<Option<Stored>, ApiError> {
+pub(crate) async fn load(app: &App, id: &str) -> Result<Option<Stored>, ApiError> {
     let Some(text) = app.responses.find(id, app.gateway.clock.now()).await? else { return Ok(None) };
     let data: Value = serde_json::from_str(&text).unwrap_or_default();
     let history = data.get("conversation_history").cloned().unwrap_or_default();

@@ -1,20 +1,22 @@
 //! The same answer as a sequence of events.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::response::Response;
 use hermes_store::KeyedRequest;
-use hermes_types::{Cancel, Delta, Event, Usage, random_hex};
+use hermes_types::{CallId, Cancel, Delta, Event, Usage};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::request::ResponseRequest;
-use super::{message_item, object, output, response_id, stored};
+use super::{item, object, response_id, stored};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::follow::{Heard, Listener, follow};
 use crate::run::{self, Ran, StopOnDrop};
+use crate::said::Finish;
 use crate::sse::{self, Frames, Gone};
 
 pub(super) fn answer(
@@ -29,14 +31,13 @@ pub(super) fn answer(
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
         let mut writer = Writer {
             id: response_id(),
-            item: format!("msg_{}", random_hex(24)),
             app: owner,
             request,
             frames,
             number: 0,
-            index: 0,
-            text: String::new(),
-            open: false,
+            items: Vec::new(),
+            calls: HashMap::new(),
+            open: None,
         };
         if writer.write(keyed, room, &left).await.is_err() {
             writer.keep_incomplete().await;
@@ -47,15 +48,22 @@ pub(super) fn answer(
 
 struct Writer {
     id: String,
-    item: String,
     app: App,
     request: ResponseRequest,
     frames: Frames,
     number: u64,
-    /// The place of the message that is being written.
+    /// What the client was told of, each at the place it was told.
+    items: Vec<Value>,
+    /// The places of calls that run.
+    calls: HashMap<CallId, usize>,
+    /// The message that is being written.
+    open: Option<Open>,
+}
+
+struct Open {
     index: usize,
+    id: String,
     text: String,
-    open: bool,
 }
 
 impl Writer {
@@ -73,7 +81,7 @@ impl Writer {
         let (sender, events) = unbounded_channel();
         let app = self.app.clone();
         let turn = run::perform(&app, keyed, self.request.asked.clone(), Listener(Some(sender)), room);
-        let ran = follow(&*app.gateway.clock, turn, events, left, |heard| match heard {
+        let ran = follow(&app, turn, events, left, |heard| match heard {
             Heard::Event(event) => self.show(event),
             Heard::Silence => self.frames.comment("keepalive"),
         })
@@ -84,63 +92,84 @@ impl Writer {
     fn show(&mut self, event: Event) -> Result<(), Gone> {
         match event {
             Event::Delta(Delta::Text(text)) => self.say(&text),
-            Event::Delta(Delta::Restart) if !self.text.is_empty() => self.say("\n\n"),
-            Event::SegmentEnded => self.close_message(),
-            Event::ToolStarted { id, name, .. } => {
-                let item = json!({
-                    "type": "function_call", "id": format!("fc_{}", id.as_str()), "status": "in_progress",
-                    "name": name, "arguments": "", "call_id": id.as_str(),
-                });
-                self.event("response.output_item.added", json!({"output_index": self.index, "item": item}))
+            Event::Delta(Delta::Restart) if self.open.is_some() => self.say("\n\n"),
+            Event::SegmentEnded => self.close_message("completed"),
+            Event::ToolStarted { id, name, arguments, .. } => {
+                let index = self.add(item::call(id.as_str(), &name, &arguments, "in_progress"))?;
+                self.calls.insert(id, index);
+                Ok(())
             }
-            Event::ToolEnded { id, name, .. } => {
-                let item = json!({
-                    "type": "function_call", "id": format!("fc_{}", id.as_str()), "status": "completed",
-                    "name": name, "arguments": "", "call_id": id.as_str(),
-                });
-                let at = self.index;
-                self.index += 1;
-                self.event("response.output_item.done", json!({"output_index": at, "item": item}))
-            }
+            Event::ToolEnded { id, result, .. } => self.end_call(&id, &result),
             _ => Ok(()),
         }
     }
 
-    fn say(&mut self, text: &str) -> Result<(), Gone> {
-        if !self.open {
-            self.open = true;
-            let item = json!({"type": "message", "id": self.item, "status": "in_progress", "role": "assistant", "content": []});
-            self.event("response.output_item.added", json!({"output_index": self.index, "item": item}))?;
-            let part = json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []});
-            let about =
-                json!({"item_id": self.item, "output_index": self.index, "content_index": 0, "part": part});
-            self.event("response.content_part.added", about)?;
+    /// Tells of a new item; says its place.
+    fn add(&mut self, item: Value) -> Result<usize, Gone> {
+        let index = self.items.len();
+        let about = json!({"output_index": index, "item": &item});
+        self.items.push(item);
+        self.event("response.output_item.added", about)?;
+        Ok(index)
+    }
+
+    /// Tells that an item is as it stays.
+    fn done(&mut self, index: usize, item: Value) -> Result<(), Gone> {
+        let about = json!({"output_index": index, "item": &item});
+        if let Some(kept) = self.items.get_mut(index) {
+            *kept = item;
         }
-        self.text.push_str(text);
+        self.event("response.output_item.done", about)
+    }
+
+    fn end_call(&mut self, id: &CallId, result: &str) -> Result<(), Gone> {
+        let Some(index) = self.calls.remove(id) else { return Ok(()) };
+        if let Some(mut call) = self.items.get(index).cloned() {
+            call["status"] = json!("completed");
+            self.done(index, call)?;
+        }
+        self.tell(item::result(id.as_str(), result))
+    }
+
+    /// An item that is complete when it is told of.
+    fn tell(&mut self, item: Value) -> Result<(), Gone> {
+        let index = self.add(item.clone())?;
+        self.done(index, item)
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), Gone> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.open_message()?,
+        };
+        open.text.push_str(text);
         let about = json!({
-            "item_id": self.item, "output_index": self.index, "content_index": 0, "delta": text, "logprobs": [],
+            "item_id": open.id, "output_index": open.index, "content_index": 0, "delta": text, "logprobs": [],
         });
+        self.open = Some(open);
         self.event("response.output_text.delta", about)
     }
 
-    fn close_message(&mut self) -> Result<(), Gone> {
-        if !std::mem::take(&mut self.open) {
-            return Ok(());
-        }
-        let text = std::mem::take(&mut self.text);
-        let about = json!({
-            "item_id": self.item, "output_index": self.index, "content_index": 0, "text": text, "logprobs": [],
-        });
+    fn open_message(&mut self) -> Result<Open, Gone> {
+        let id = item::message_id();
+        let item =
+            json!({"type": "message", "id": id, "status": "in_progress", "role": "assistant", "content": []});
+        let index = self.add(item)?;
+        let part = json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []});
+        let about = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part});
+        self.event("response.content_part.added", about)?;
+        Ok(Open { index, id, text: String::new() })
+    }
+
+    fn close_message(&mut self, status: &str) -> Result<(), Gone> {
+        let Some(Open { index, id, text }) = self.open.take() else { return Ok(()) };
+        let about =
+            json!({"item_id": id, "output_index": index, "content_index": 0, "text": text, "logprobs": []});
         self.event("response.output_text.done", about)?;
         let part = json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []});
-        let about =
-            json!({"item_id": self.item, "output_index": self.index, "content_index": 0, "part": part});
+        let about = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part});
         self.event("response.content_part.done", about)?;
-        let item = message_item(&self.item, "completed", &text);
-        let at = self.index;
-        self.index += 1;
-        self.item = format!("msg_{}", random_hex(24));
-        self.event("response.output_item.done", json!({"output_index": at, "item": item}))
+        self.done(index, item::message(&id, status, &text))
     }
 
     async fn finish(&mut self, ran: Result<Arc<Ran>, ApiError>) -> Result<(), Gone> {
@@ -148,19 +177,30 @@ impl Writer {
             Ok(ran) => ran,
             Err(error) => return self.fail(&error).await,
         };
-        if !self.open {
+        if self.items.is_empty() {
+            // Somebody else's request under the same key has run: nothing was heard of it here.
+            for item in item::happened(&ran) {
+                self.tell(item)?;
+            }
+        }
+        if self.open.is_none() {
             self.say(&ran.said.text)?;
         }
-        self.close_message()?;
-        let response = self.snapshot("completed", &output(&ran), ran.said.usage);
+        self.close_message(item::message_status(ran.said.finish))?;
+        let response = super::ended(&self.app, &self.request, &self.id, &self.items, &ran.said);
         if let Err(error) = stored::keep(&self.app, &self.request, &response, &ran).await {
             return self.fail(&error).await;
         }
-        self.event("response.completed", json!({"response": response}))
+        let kind = match ran.said.finish {
+            Finish::Stop => "response.completed",
+            Finish::Length | Finish::ContentFilter => "response.incomplete",
+            Finish::Error => "response.failed",
+        };
+        self.event(kind, json!({"response": response}))
     }
 
     async fn fail(&mut self, error: &ApiError) -> Result<(), Gone> {
-        let mut response = self.snapshot("failed", &[], Usage::default());
+        let mut response = self.snapshot("failed", &self.cut_items(), Usage::default());
         response["error"] = json!({"code": error.code, "message": error.message});
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
             tracing::warn!(?error, "an answer that failed could not be kept");
@@ -170,15 +210,26 @@ impl Writer {
 
     /// The client has left in the middle.
     async fn keep_incomplete(&self) {
-        let items = if self.text.is_empty() {
-            Vec::new()
-        } else {
-            vec![message_item(&self.item, "incomplete", &self.text)]
-        };
-        let response = self.snapshot("incomplete", &items, Usage::default());
+        let response = self.snapshot("incomplete", &self.cut_items(), Usage::default());
         if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
             tracing::warn!(?error, "an answer that was cut off could not be kept");
         }
+    }
+
+    /// What the client was told of, as it stands where it ends too early.
+    fn cut_items(&self) -> Vec<Value> {
+        let mut items = self.items.clone();
+        if let Some(Open { index, id, text }) = &self.open
+            && let Some(item) = items.get_mut(*index)
+        {
+            *item = item::message(id, "incomplete", text);
+        }
+        for index in self.calls.values() {
+            if let Some(item) = items.get_mut(*index) {
+                item["status"] = json!("incomplete");
+            }
+        }
+        items
     }
 
     fn snapshot(&self, status: &str, items: &[Value], usage: Usage) -> Value {

@@ -5,16 +5,18 @@ mod work;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use hermes_types::{Answer, Approval, SessionId};
+use hermes_types::{Answer, Approval};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::chat::session_id;
 use crate::error::ApiError;
 use crate::field::{self, Object};
 use crate::guard::read_body;
+use crate::input::Input;
 use crate::keyed;
 use crate::run::{Asked, Session, StopOnDrop, derived_session};
 use crate::sse;
@@ -22,7 +24,8 @@ use crate::sse;
 pub(crate) use book::Runs;
 
 /// What makes two requests the same.
-const SAME: [&str; 4] = ["input", "instructions", "session_id", "model"];
+const SAME: [&str; 6] =
+    ["input", "instructions", "session_id", "previous_response_id", "conversation_history", "model"];
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -30,27 +33,35 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
-    let asked = read(&body)?;
+    let asked = read(&app, &body).await?;
     let keyed = keyed::request("/v1/runs", &headers, &body, &SAME)?;
     let room = app.room()?;
     let id = work::begin(&app, keyed, asked, room).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"run_id": id, "status": "started"}))).into_response())
 }
 
-fn read(body: &Object) -> Result<Asked, ApiError> {
-    let input = field::content(body.get("input"), "input")?;
-    if input.is_empty() {
-        return Err(ApiError::field("input", "`input` must say something"));
-    }
-    let instructions = field::text(body, "instructions")?.map(str::to_owned);
-    let session = match field::text(body, "session_id")? {
-        Some(id) => Session::Named(SessionId::new(id)),
-        None => Session::Matching(derived_session(instructions.as_deref(), &input.text())),
+async fn read(app: &App, body: &Object) -> Result<Asked, ApiError> {
+    let named = match field::text(body, "session_id")? {
+        Some(id) => Some(session_id(id, "session_id")?),
+        None => None,
     };
-    Ok(Asked { history: Vec::new(), input, instructions, session })
+    field::text(body, "model")?;
+    let input = Input::read(app, body, field::text(body, "previous_response_id")?).await?;
+    let first_words = input.first_words();
+    let Input { history, content, instructions, session: built_on } = input;
+    let session = match named {
+        // The client tells what was said: the session of this name goes on only if it tells the same.
+        Some(named) if !history.is_empty() => Session::Matching(named),
+        Some(named) => Session::Named(named),
+        None => Session::Matching(
+            built_on.unwrap_or_else(|| derived_session(instructions.as_deref(), &first_words)),
+        ),
+    };
+    Ok(Asked { history, input: content, instructions, session })
 }
 
-pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn find(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
+    work::recall(&app, &id).await?;
     let known = app.runs.lock();
     let run = known.get(&id).ok_or_else(|| unknown(&id))?;
     let field = |name: &str| run.ended.as_ref().and_then(|(_, event)| event.get(name)).cloned();
@@ -60,7 +71,8 @@ pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Resu
     })))
 }
 
-pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> Result<Response, ApiError> {
+    work::recall(&app, &id).await?;
     let mut changed = {
         let known = app.runs.lock();
         known.get(&id).ok_or_else(|| unknown(&id))?.changed.subscribe()
@@ -69,7 +81,7 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
     let left = app.tasks.cancel_token().child_token();
     let (frames, response) = sse::stream(StopOnDrop(left.clone()), Vec::new());
     let owner = app.clone();
-    drop(app.tasks.spawn("an API listener", async move {
+    drop(app.tasks.spawn_cooperative("an API listener", move |_| async move {
         let mut told = 0;
         loop {
             let (new, ended) = {
@@ -89,7 +101,13 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
                 return;
             }
             tokio::select! {
-                () = left.cancelled() => return,
+                () = left.cancelled() => {
+                    if owner.tasks.cancel_token().is_cancelled() {
+                        let error = ApiError::ending().message;
+                        let _ = frames.data(&json!({"event": "run.failed", "error": error}));
+                    }
+                    return;
+                }
                 more = changed.changed() => if more.is_err() { return },
             }
         }
@@ -99,7 +117,7 @@ pub(crate) async fn events(State(app): State<App>, Path(id): Path<String>) -> Re
 
 pub(crate) async fn approve(
     State(app): State<App>,
-    Path(id): Path<String>,
+    field::Id(id): field::Id,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
@@ -111,6 +129,7 @@ pub(crate) async fn approve(
         Some("deny") => Approval::Deny,
         _ => return Err(ApiError::field("choice", "`choice` must be once, session, always or deny")),
     };
+    work::recall(&app, &id).await?;
     let mut known = app.runs.lock();
     let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;
     let Some(question) = run.question.take() else {
@@ -121,7 +140,8 @@ pub(crate) async fn approve(
     Ok(Json(json!({"run_id": id, "resolved": 1})))
 }
 
-pub(crate) async fn stop(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn stop(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
+    work::recall(&app, &id).await?;
     let mut known = app.runs.lock();
     let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;
     if run.ended.is_none() {

@@ -78,6 +78,53 @@ fn remember(app: &App, turn: &TurnId, answer: &str) -> String {
     id
 }
 
+/// Finds a run of an earlier process by its turn, if this one does not know it. One that was cut off has failed: nobody
+/// goes on with it but a repeat of its own request.
+pub(super) async fn recall(app: &App, id: &str) -> Result<(), ApiError> {
+    if app.runs.lock().contains_key(id) {
+        return Ok(());
+    }
+    let Some(turn) = turn_id(id) else { return Ok(()) };
+    let store = &app.gateway.store;
+    let Some(turn) = store.turn(&turn).await? else { return Ok(()) };
+    let session = store.session(&turn.session).await?;
+    if session.is_none_or(|session| session.source != "api_server") {
+        return Ok(());
+    }
+    let failed = |why: &str| {
+        let event = json!({"event": "run.failed", "error": why, "session_id": turn.session.as_str()});
+        ("failed", event)
+    };
+    let (status, event) = match turn.state {
+        TurnState::Done => {
+            let Ran { said, .. } = run::find_ended(app, &turn).await?;
+            let session = said.session.as_str();
+            ("completed", json!({"event": "run.completed", "output": said.text, "session_id": session}))
+        }
+        TurnState::Interrupted => ("cancelled", json!({"event": "run.cancelled"})),
+        TurnState::Failed => failed("The run failed"),
+        TurnState::Running | TurnState::Parked => failed(
+            "Hermes was restarted in the middle of this run; what was done until then is in its session",
+        ),
+    };
+    let now = app.gateway.clock.monotonic();
+    let run = || {
+        let mut run = Run::new(Cancel::new(), None);
+        run.end(status, event, now);
+        run
+    };
+    app.runs.enter(id, run, now);
+    Ok(())
+}
+
+/// The turn a run is named after.
+fn turn_id(run: &str) -> Option<TurnId> {
+    let hex = run.strip_prefix("run_").filter(|hex| hex.len() == 32)?;
+    let part = |from: usize, to: usize| hex.get(from..to);
+    let parts = [part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?];
+    Some(TurnId::new(parts.join("-")))
+}
+
 /// How a run came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beginning {
@@ -100,6 +147,14 @@ impl Work {
         let ran = self.run(asked, cancel).await;
         let ended = ran.is_ok() || self.has_ended().await;
         let (status, event) = match ran {
+            Ok(Ran { said, .. }) if said.failure().is_some() => {
+                let error = said.failure().map(|error| error.message);
+                let event = json!({
+                    "event": "run.failed", "error": error, "output": said.text, "usage": usage(said.usage),
+                    "session_id": said.session.as_str(),
+                });
+                ("failed", event)
+            }
             Ok(Ran { said, .. }) => (
                 "completed",
                 json!({
@@ -149,10 +204,10 @@ impl Frontend for Work {
             }
             Event::Delta(Delta::Text(text)) => json!({"event": "message.delta", "delta": text}),
             Event::Delta(Delta::Reasoning(text)) => json!({"event": "reasoning.available", "text": text}),
-            Event::ToolStarted { id, name, preview } => {
+            Event::ToolStarted { id, name, preview, .. } => {
                 json!({"event": "tool.started", "tool": name, "preview": preview, "tool_call_id": id.as_str()})
             }
-            Event::ToolEnded { id, name, status } => {
+            Event::ToolEnded { id, name, status, .. } => {
                 json!({"event": "tool.completed", "tool": name, "status": status.as_str(), "tool_call_id": id.as_str()})
             }
             _ => return,

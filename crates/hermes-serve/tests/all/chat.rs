@@ -1,6 +1,6 @@
 //! `/v1/chat/completions`.
 
-use hermes_types::{ModelError, Role, TurnState};
+use hermes_types::{FinishReason, ModelError, Role, TurnState};
 use serde_json::json;
 
 use super::support::{Bench, Step, TestModel};
@@ -224,4 +224,16 @@ async fn beyond_the_bound_the_answer_is_to_come_back_later() {
     assert_eq!((second.status, second.header("retry-after")), (429, Some("1")));
     bench.model.gate.add_permits(5);
     assert_eq!(super::support::read_all(&mut first).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_a_filter_has_cut_is_told_as_such() {
+    let bench = Bench::with(TestModel::new(|_, _| Step::Ends("I would", FinishReason::ContentFilter))).await;
+    let plain = bench.post("/v1/chat/completions", &say("go")).await.json();
+    assert_eq!(plain["choices"][0]["finish_reason"], "content_filter");
+    let stream = json!({"messages": [{"role": "user", "content": "go"}], "stream": true});
+    let events = bench.post("/v1/chat/completions", &stream).await.events();
+    assert_eq!(events.last().unwrap()["choices"][0]["finish_reason"], "content_filter");
+    let kept = bench.post("/v1/responses", &json!({"input": "go"})).await.json();
+    assert_eq!(kept["incomplete_details"], json!({"reason": "content_filter"}));
 }

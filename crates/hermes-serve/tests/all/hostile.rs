@@ -246,3 +246,16 @@ fn without_a_key_only_this_machine_is_served() {
     assert_eq!((odd.host.as_str(), odd.port), ("127.0.0.1", 8642));
     let _: Value = Value::Null;
 }
+
+#[tokio::test]
+async fn an_id_that_is_no_text_is_refused_in_the_usual_shape() {
+    let bench = Bench::with(TestModel::echo()).await;
+    for path in ["/v1/responses/%00%ff", "/v1/runs/%ff", "/v1/models/%ff"] {
+        let answer = bench.get(path).await;
+        assert_eq!(
+            (answer.status, answer.json()["error"]["param"].as_str()),
+            (400, Some("id")),
+            "{answer:?}"
+        );
+    }
+}

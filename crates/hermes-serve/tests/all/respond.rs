@@ -1,9 +1,9 @@
 //! `/v1/responses`.
 
-use hermes_types::Role;
+use hermes_types::{ModelError, Role};
 use serde_json::{Value, json};
 
-use super::support::{Bench, Step, TestModel};
+use super::support::{Bench, Step, TestModel, read_all};
 
 fn counting() -> std::sync::Arc<TestModel> {
     TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)))
@@ -124,4 +124,138 @@ async fn only_a_hundred_are_kept_and_they_outlive_the_server() {
     assert_eq!(bench.get(&format!("/v1/responses/{}", ids[0])).await.status, 404);
     assert_eq!(bench.get(&format!("/v1/responses/{}", ids[100])).await.status, 200);
     assert!(bench.folder.path().join("response_store.db").exists());
+}
+
+fn cut() -> std::sync::Arc<TestModel> {
+    TestModel::new(|_, _| {
+        let error = ModelError::GiveUp { status: None, message: "the line broke".into() };
+        Step::CutOff("The first half", error)
+    })
+}
+
+#[tokio::test]
+async fn text_that_came_before_the_line_broke_is_not_lost() {
+    let bench = Bench::with(cut()).await;
+    let plain = bench.post("/v1/responses", &json!({"input": "go"})).await;
+    assert_eq!(plain.status, 200, "{plain:?}");
+    let plain = plain.json();
+    assert_eq!((plain["status"].as_str(), text(&plain)), (Some("failed"), "The first half"));
+    assert_eq!(plain["error"]["code"], "upstream_failed");
+    assert!(plain["error"]["message"].as_str().unwrap().contains("the line broke"));
+    let events = bench.post("/v1/responses", &json!({"input": "go", "stream": true})).await.events();
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.failed");
+    assert_eq!(text(&last["response"]), "The first half");
+    assert_eq!(last["response"]["output"][0]["status"], "incomplete");
+    let kept = bench.get(&format!("/v1/responses/{}", last["response"]["id"].as_str().unwrap())).await.json();
+    assert_eq!(text(&kept), "The first half");
+    let chat = json!({"messages": [{"role": "user", "content": "go on"}]});
+    let chat = bench.post("/v1/chat/completions", &chat).await;
+    assert_eq!(chat.status, 200, "{chat:?}");
+    let chat = chat.json();
+    assert_eq!(chat["choices"][0]["message"]["content"], "The first half");
+    assert_eq!(chat["choices"][0]["finish_reason"], "error");
+    assert_eq!(chat["hermes"]["error_code"], "upstream_failed");
+    let run = bench.post("/v1/runs", &json!({"input": "go"})).await.json();
+    let path = format!("/v1/runs/{}", run["run_id"].as_str().unwrap());
+    bench.get(&format!("{path}/events")).await;
+    let run = bench.get(&path).await.json();
+    assert_eq!((run["status"].as_str(), run["output"].as_str()), (Some("failed"), Some("The first half")));
+}
+
+#[tokio::test]
+async fn a_failure_is_not_kept_under_a_key_although_it_had_text() {
+    let bench = Bench::with(cut()).await;
+    for asked in 1..=2 {
+        let body = json!({"input": "go"}).to_string();
+        let answer = bench.send("POST", "/v1/responses", &[("Idempotency-Key", "k")], body.as_bytes()).await;
+        assert_eq!(answer.json()["status"], "failed");
+        bench.until_asked(asked).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_tells_calls_and_their_results_and_keeps_to_its_ids_and_places() {
+    let model = TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
+        _ => Step::Call("risky", "{\"a\": 1}"),
+    });
+    let bench = Bench::with(model).await;
+    let events = bench.post("/v1/responses", &json!({"input": "go", "stream": true})).await.events();
+    let of = |kind: &str| -> Vec<Value> {
+        let kind = format!("response.output_item.{kind}");
+        events.iter().filter(|event| event["type"] == kind.as_str()).cloned().collect()
+    };
+    let (added, done) = (of("added"), of("done"));
+    let kinds = ["function_call", "function_call_output", "message"];
+    for (at, kind) in kinds.into_iter().enumerate() {
+        assert_eq!(
+            (added[at]["item"]["type"].as_str(), added[at]["output_index"].as_u64()),
+            (Some(kind), Some(at as u64))
+        );
+        assert_eq!(
+            (done[at]["item"]["type"].as_str(), done[at]["output_index"].as_u64()),
+            (Some(kind), Some(at as u64))
+        );
+        assert_eq!(added[at]["item"]["id"], done[at]["item"]["id"]);
+    }
+    assert_eq!(done[0]["item"]["arguments"], "{\"a\": 1}");
+    assert_eq!(done[0]["item"]["status"], "completed");
+    assert_eq!(done[1]["item"]["call_id"], done[0]["item"]["call_id"]);
+    assert_eq!(done[1]["item"]["output"][0], json!({"type": "input_text", "text": "Unavailable"}));
+    let whole = &events.last().unwrap()["response"];
+    let items: Vec<Value> = done.iter().map(|event| event["item"].clone()).collect();
+    assert_eq!(whole["output"], json!(items));
+    let spoken: Vec<_> =
+        events.iter().filter(|event| event["type"] == "response.output_text.delta").collect();
+    assert!(
+        spoken.iter().all(|event| event["item_id"] == done[2]["item"]["id"] && event["output_index"] == 2)
+    );
+}
+
+#[tokio::test]
+async fn a_history_the_client_tells_is_read_and_what_is_wrong_is_named() {
+    let bench = Bench::with(counting()).await;
+    let told = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
+    for path in ["/v1/responses", "/v1/runs"] {
+        let field = |body: Value| async move { body };
+        let body = field(json!({"input": "x", "conversation_history": "no"})).await;
+        let wrong = bench.post(path, &body).await;
+        assert_eq!(
+            (wrong.status, wrong.json()["error"]["param"].as_str()),
+            (400, Some("conversation_history"))
+        );
+        let body = json!({"input": "x", "conversation_history": [{"role": 7, "content": "a"}]});
+        let wrong = bench.post(path, &body).await.json();
+        assert_eq!(wrong["error"]["param"], "conversation_history[0].role");
+        let wrong = bench.post(path, &json!({"input": "x", "previous_response_id": 7})).await;
+        assert_eq!(
+            (wrong.status, wrong.json()["error"]["param"].as_str()),
+            (400, Some("previous_response_id"))
+        );
+        let missing = bench.post(path, &json!({"input": "x", "previous_response_id": "resp_no"})).await;
+        assert_eq!(missing.status, 404, "{missing:?}");
+    }
+    let body = json!({"input": "go", "conversation_history": told});
+    assert_eq!(text(&bench.post("/v1/responses", &body).await.json()), "go after 2");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_ended_by_the_server_says_so() {
+    for (path, body) in [
+        ("/v1/chat/completions", json!({"messages": [{"role": "user", "content": "go"}], "stream": true})),
+        ("/v1/responses", json!({"input": "go", "stream": true})),
+    ] {
+        let bench = Bench::with(TestModel::new(|_, _| Step::Hang)).await;
+        let mut stream = bench.open("POST", path, &[], body.to_string().as_bytes()).await;
+        bench.until_asked(1).await;
+        bench.stop().await;
+        let answer = read_all(&mut stream).await;
+        let events = answer.events();
+        let error = |event: &Value| event["error"]["code"] == "interrupted";
+        let failed = |event: &Value| {
+            event["type"] == "response.failed" && event["response"]["error"]["code"] == "interrupted"
+        };
+        assert!(events.iter().any(|event| error(event) || failed(event)), "{}", answer.body);
+    }
 }

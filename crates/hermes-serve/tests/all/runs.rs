@@ -1,7 +1,7 @@
 //! `/v1/runs`.
 
 use hermes_types::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::{Bench, Step, TestModel};
 
@@ -50,4 +50,56 @@ async fn a_run_asks_and_can_be_answered_or_stopped() {
     let told = bench.get(&format!("/v1/runs/{id}/events")).await;
     assert_eq!(told.events().last().unwrap()["event"], "run.cancelled");
     assert_eq!(bench.get("/v1/runs/run_nobody").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_run_builds_on_what_was_said_before() {
+    let model =
+        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
+    let bench = Bench::with(model).await;
+    let output = async |body: Value| {
+        let run = bench.post("/v1/runs", &body).await;
+        assert_eq!(run.status, 202, "{run:?}");
+        let path = format!("/v1/runs/{}", run.json()["run_id"].as_str().unwrap());
+        bench.get(&format!("{path}/events")).await;
+        bench.get(&path).await.json()["output"].as_str().unwrap().to_owned()
+    };
+    let told = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
+    assert_eq!(output(json!({"input": "one", "conversation_history": told})).await, "one after 2");
+    let list = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "two"}]);
+    assert_eq!(output(json!({"input": list})).await, "two after 2");
+    let parts = json!([{"type": "input_text", "text": "three"}]);
+    assert_eq!(output(json!({"input": parts})).await, "three after 0");
+    let kept = bench.post("/v1/responses", &json!({"input": "four"})).await.json();
+    assert_eq!(output(json!({"input": "five", "previous_response_id": kept["id"]})).await, "five after 2");
+    let wrong = bench.post("/v1/runs", &json!({"input": "x", "session_id": "../x"})).await;
+    assert_eq!((wrong.status, wrong.json()["error"]["param"].as_str()), (400, Some("session_id")));
+}
+
+#[tokio::test]
+async fn a_run_of_an_earlier_process_is_known() {
+    let bench = Bench::with(TestModel::new(|said, _| match said {
+        "hang" => Step::Stuck,
+        said => Step::Say(format!("done: {said}")),
+    }))
+    .await;
+    let begin = async |said: &str| {
+        bench.post("/v1/runs", &json!({"input": said})).await.json()["run_id"].as_str().unwrap().to_owned()
+    };
+    let (whole, cut) = (begin("whole").await, begin("hang").await);
+    bench.get(&format!("/v1/runs/{whole}/events")).await;
+    let after = bench.again(TestModel::echo()).await;
+    let found = after.get(&format!("/v1/runs/{whole}")).await.json();
+    assert_eq!(
+        (found["status"].as_str(), found["output"].as_str()),
+        (Some("completed"), Some("done: whole"))
+    );
+    let found = after.get(&format!("/v1/runs/{cut}")).await;
+    assert_eq!(found.status, 200, "{found:?}");
+    let found = found.json();
+    assert_eq!(found["status"], "failed");
+    assert!(found["error"].as_str().unwrap().contains("restarted in the middle"), "{found}");
+    let told = after.get(&format!("/v1/runs/{cut}/events")).await;
+    assert_eq!(told.events().last().unwrap()["event"], "run.failed");
+    assert_eq!(after.get(&format!("/v1/runs/run_{}", "0".repeat(32))).await.status, 404);
 }

@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     pub(crate) model: Arc<TestModel>,
     pub(crate) store: Store,
     pub(crate) address: SocketAddr,
-    pub(crate) folder: TempDir,
+    pub(crate) folder: Arc<TempDir>,
     pub(crate) gateway: Gateway,
     witness: Arc<Witness>,
     app: App,
@@ -93,11 +93,21 @@ impl Bench {
     }
 
     async fn make(clock: Arc<dyn Clock>, model: Arc<TestModel>, config: &str, env: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir_all(folder.path().join("project")).unwrap();
         std::fs::write(folder.path().join("config.yaml"), config).unwrap();
-        let home = Home::at(folder.path());
         let store = Store::open(&folder.path().join("state.db")).unwrap();
+        Self::open_in(folder, store, clock, model, env).await
+    }
+
+    async fn open_in(
+        folder: Arc<TempDir>,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        model: Arc<TestModel>,
+        env: &[(&str, &str)],
+    ) -> Self {
+        let home = Home::at(folder.path());
         let witness = Witness::new();
         let env = Env::from_pairs(
             env.iter().copied().chain([("API_SERVER_PORT", "0"), ("API_SERVER_ENABLED", "1")]),
@@ -184,6 +194,12 @@ impl Bench {
         while !self.store.running_turns().await.unwrap().is_empty() {
             SystemClock::new().sleep(Duration::from_millis(2)).await;
         }
+    }
+
+    /// The same home with another server, as after a crash.
+    pub(crate) async fn again(&self, model: Arc<TestModel>) -> Self {
+        let (folder, store) = (self.folder.clone(), self.store.clone());
+        Self::open_in(folder, store, Arc::new(SystemClock::new()), model, &[("API_SERVER_KEY", KEY)]).await
     }
 
     pub(crate) async fn stop(mut self) {

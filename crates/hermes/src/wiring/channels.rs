@@ -216,7 +216,8 @@ impl Host for HomeHost {
     }
 
     fn setting(&self, platform: &str, key: &str) -> Option<Value> {
-        let config = Config::load(self.home(), &self.live.now().env);
+        let env = &self.live.now().env;
+        let config = Config::load(self.home(), env).over_legacy(self.home(), env);
         config.get(&format!("platforms.{platform}.extra.{key}")).map(|value| value.to_json())
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use hermes_store::Store;
+use hermes_testkit::telegram::Telegram;
 use hermes_testkit::{ModelServer, Script, TempHome};
 use hermes_types::random_hex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -245,8 +246,37 @@ fn a_server_for_everybody_needs_a_key() {
     )
     .unwrap();
     let (code, text) = place.output(&["gateway", "run"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 0, "whoever starts it again by itself must not do so for ever");
     assert!(text.contains("refuses to listen on 0.0.0.0 without a key"), "{text}");
+    let state: Value = serde_json::from_str(&place.home.read("gateway_state.json")).unwrap();
+    assert_eq!(state["gateway_state"], "startup_failed");
+}
+
+#[test]
+fn a_taken_port_costs_the_api_and_not_the_chats() {
+    let telegram = Telegram::start("1234:abc").unwrap();
+    let more = json!({"platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}}});
+    let place = Place::configured(Script::from_yaml("gateway", SCRIPT).unwrap(), more);
+    let env = place.home.read(".env");
+    std::fs::write(place.home.env_file(), format!("{env}TELEGRAM_BOT_TOKEN=1234:abc\n")).unwrap();
+    let _somebody = TcpListener::bind(place.address()).unwrap();
+    let child =
+        place.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let running = Running { child, place: &place };
+    let state = || serde_json::from_str::<Value>(&place.home.read("gateway_state.json")).unwrap_or_default();
+    until("the chats are served", || {
+        place.home.join("gateway_state.json").exists()
+            && state()["platforms"]["telegram"]["state"] == "connected"
+            && state()["gateway_state"] == "running"
+    });
+    let api = state()["platforms"]["api_server"].clone();
+    assert_eq!(
+        (api["state"].as_str(), api["error_code"].as_str()),
+        (Some("fatal"), Some("api_server_port_in_use"))
+    );
+    assert!(state()["start_time"].is_number() && state()["argv"].is_array());
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
 }
 
 #[test]
@@ -263,6 +293,48 @@ fn draining_lets_the_running_turn_end_and_takes_no_new_one() {
     stream.read_to_string(&mut text).unwrap();
     assert!(text.contains("200 OK") && text.contains("done"), "{text}");
     assert_eq!(running.wait(), 0);
+}
+
+#[test]
+fn a_stream_that_is_stopped_in_the_middle_says_so() {
+    let place =
+        Place::new("replies: [{repeat: forever, events: [{text: one}, {wait: gate}, {text: two}]}]\n");
+    let running = place.start();
+    let chat = json!({"messages": [{"role": "user", "content": "work"}], "stream": true}).to_string();
+    let respond = json!({"input": "work", "stream": true}).to_string();
+    let mut streams = [
+        place.send("POST", "/v1/chat/completions", &chat).unwrap(),
+        place.send("POST", "/v1/responses", &respond).unwrap(),
+    ];
+    place.server.wait_until_at_blocking("gate", 2);
+    running.signal(Signal::TERM);
+    let texts = streams.each_mut().map(|stream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    });
+    assert!(texts[0].contains("\"code\":\"interrupted\"") && texts[0].contains("\"error\""), "{}", texts[0]);
+    assert!(
+        texts[1].contains("event: response.failed") && texts[1].contains("\"text\":\"one\""),
+        "{}",
+        texts[1]
+    );
+    assert_eq!(running.wait(), 0);
+}
+
+#[test]
+fn a_run_that_was_accepted_is_known_after_a_crash() {
+    let place = Place::new("replies: [{repeat: forever, events: [{wait: gate}, {text: done}]}]\n");
+    let running = place.start();
+    let body = json!({"input": "work"}).to_string();
+    let (status, run) = place.request("POST", "/v1/runs", &body).unwrap();
+    assert_eq!(status, 202);
+    place.server.wait_until_at_blocking("gate", 1);
+    running.kill();
+    let _running = place.start();
+    let path = format!("/v1/runs/{}", run["run_id"].as_str().unwrap());
+    let (status, found) = place.request("GET", &path, "").unwrap();
+    assert_eq!((status, found["status"].as_str()), (200, Some("failed")), "{found}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use hermes_agent::Compressed;
 use hermes_config::set;
 use hermes_gateway::slash::{self, Surface};
-use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
+use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_store::EndReason;
 use hermes_text::{Title, head, single_line, with_commas};
 use hermes_tools::Yolo;
@@ -405,14 +405,14 @@ async fn resume(talk: &mut Talk<'_>, name: &str) -> Result<()> {
 
 fn put_on(talk: &mut Talk<'_>, name: &str) {
     if name.is_empty() {
-        talk.output.line(&format!("Personalities: {}, none", BUILT_IN_PERSONALITIES.join(", ")));
+        talk.output.line(&format!("Personalities: {}, none", personality_names(&talk.wired.config)));
         return;
     }
     let prompt = match personality(name, &talk.wired.config) {
         None => {
             talk.output.line(&format!(
                 "Unknown personality '{name}'. There are: {}",
-                BUILT_IN_PERSONALITIES.join(", ")
+                personality_names(&talk.wired.config)
             ));
             return;
         }

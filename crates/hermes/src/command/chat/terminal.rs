@@ -228,7 +228,7 @@ impl Frontend for Terminal<'_> {
                 self.state().running.insert(id, (preview, self.clock.monotonic()));
             }
             _ if self.shown == Shown::Nothing => {}
-            Event::ToolEnded { id, name, status } => self.tool_ended(&id, &name, status),
+            Event::ToolEnded { id, name, status, .. } => self.tool_ended(&id, &name, status),
             Event::Delta(Delta::Text(text)) if self.display.streaming => self.write(&text),
             Event::Delta(Delta::Restart) => {
                 self.note("(the connection was lost; the answer starts again)");

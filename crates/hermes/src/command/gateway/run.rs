@@ -13,7 +13,9 @@ use hermes_exec::release_memory;
 use hermes_gateway::process::{self, Claim, SendingRight, StateFile};
 use hermes_gateway::{Gateway, Live, Outlook, Ports};
 use hermes_model::provider::Choice;
-use hermes_serve::{App, Listening, ServerSettings, WebhookChannel, WebhookSettings, start_webhooks};
+use hermes_serve::{
+    App, Listening, ServerSettings, StartError, WebhookChannel, WebhookSettings, start_webhooks,
+};
 use hermes_task::{SystemClock, Tasks};
 use hermes_tools::Notice;
 use hermes_types::{Cancel, Clock};
@@ -225,11 +227,11 @@ async fn start(
     }
     let sending = take_sending(&gateway).await?;
     gateway.recover().await?;
-    let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
+    let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await;
     let channels = channels::open(&gateway, &state);
     gateway.go_on().await?;
     // Last: who finds it healthy finds everything there.
-    let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await?;
+    let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await;
     hermes_gateway::cron::start(&gateway);
     gateway.keep_house();
     let platforms = gateway.platforms();
@@ -261,25 +263,25 @@ async fn pass_on(gateway: Gateway, mut notices: UnboundedReceiver<Notice>) {
     }
 }
 
-/// Takes webhooks, if that is turned on.
+/// Takes webhooks, if that is turned on. A server that cannot start is given up like any platform: the others go on.
 async fn start_hooks_in(
     gateway: &Gateway,
     config: &Config,
     env: &Env,
     state: &StateFile,
     cancel: &Cancel,
-) -> Result<Option<Listening>> {
-    let Some(settings) = WebhookSettings::resolve(config, env) else { return Ok(None) };
+) -> Option<Listening> {
+    let settings = WebhookSettings::resolve(config, env)?;
     let now = gateway.clock.now();
     match start_webhooks(gateway.clone(), settings, cancel).await {
         Ok(listening) => {
             gateway.connect(Arc::new(WebhookChannel::new(gateway.clone())));
             state.platform("webhook", "connected", None, now);
-            Ok(Some(listening))
+            Some(listening)
         }
         Err(error) => {
-            state.platform("webhook", "fatal", Some(("webhook_start_failed", error.to_string())), now);
-            Err(error.into())
+            gateway.give_up("webhook", "webhook_start_failed", error.to_string(), state);
+            None
         }
     }
 }
@@ -290,8 +292,8 @@ async fn start_api(
     env: &Env,
     state: &StateFile,
     cancel: &Cancel,
-) -> Result<Option<(App, Listening)>> {
-    let Some(settings) = ServerSettings::resolve(config, env) else { return Ok(None) };
+) -> Option<(App, Listening)> {
+    let settings = ServerSettings::resolve(config, env)?;
     if settings.key.is_none() {
         tracing::warn!("the API server has no key: everybody on this machine can use it");
     }
@@ -304,11 +306,15 @@ async fn start_api(
     match started {
         Ok(started) => {
             state.platform("api_server", "connected", None, now);
-            Ok(Some(started))
+            Some(started)
         }
         Err(error) => {
-            state.platform("api_server", "fatal", Some(("api_server_port_in_use", error.to_string())), now);
-            Err(error.into())
+            let code = match &error {
+                StartError::Address { .. } => "api_server_port_in_use",
+                _ => "api_server_start_failed",
+            };
+            gateway.give_up("api_server", code, error.to_string(), state);
+            None
         }
     }
 }
@@ -327,6 +333,9 @@ impl Running {
         let clock = self.gateway.clock.clone();
         let mut released = clock.monotonic();
         loop {
+            if self.is_hopeless() {
+                return Ending::Hopeless;
+            }
             if clock.monotonic().saturating_sub(released) > RELEASE_EVERY {
                 released = clock.monotonic();
                 release_memory();
@@ -352,9 +361,6 @@ impl Running {
             let running = self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running());
             if self.gateway.is_draining() && running == 0 {
                 return Ending::Stop;
-            }
-            if self.is_hopeless() {
-                return Ending::Hopeless;
             }
         }
     }

@@ -8,7 +8,7 @@ use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Management, PROVIDERS, Surface, set, write};
 use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
 use hermes_gateway::{Live, ScriptEnd, ScriptOrder, Services};
-use hermes_knowledge::{BUILT_IN_PERSONALITIES, Personality, personality};
+use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
 use hermes_tools::{Approvals, Checkpoints, References, Referred, Yolo};
@@ -177,14 +177,14 @@ impl House {
         if name.is_empty() {
             return format!(
                 "🎭 **Personalities**\n{}, none\n\n`/personality NAME` puts one on.",
-                BUILT_IN_PERSONALITIES.join(", ")
+                personality_names(&self.live.now().config)
             );
         }
         let prompt = match personality(name, &self.live.now().config) {
             None => {
                 return format!(
                     "Unknown personality '{name}'. There are: {}",
-                    BUILT_IN_PERSONALITIES.join(", ")
+                    personality_names(&self.live.now().config)
                 );
             }
             Some(Personality::Plain) => String::new(),
@@ -276,6 +276,28 @@ impl House {
 }
 
 impl House {
+    /// What a command of the user's own says, however it ends.
+    async fn run_shell(&self, command: &str) -> Result<String, String> {
+        let arguments = vec!["-c".into(), command.into()];
+        let home = self.live.home().path().to_owned();
+        let program = Program {
+            name: "sh",
+            arguments,
+            directory: &home,
+            limit: PROGRAM_LIMIT,
+            complaints: Complaints::Keep,
+        };
+        match self.programs.output(program, &Cancel::new()).await {
+            Ok((output, ProgramEnd::Exited(code))) if code != 0 && output.trim().is_empty() => {
+                Err(format!("it ended with {code} and said nothing"))
+            }
+            Ok((output, ProgramEnd::Exited(_))) => Ok(output),
+            Ok((_, ProgramEnd::TooSlow)) => Err("it took longer than 30 s".to_owned()),
+            Ok((_, ProgramEnd::Cancelled)) => Err("it was stopped".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Thirty seconds at most; what it says, whether it went well or not.
     async fn run_program(&self, argv: &[&str]) -> Result<String, String> {
         let Some((name, arguments)) = argv.split_first() else {
@@ -342,7 +364,7 @@ impl Services for House {
     }
 
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move { self.run_program(&["sh", "-c", command]).await })
+        Box::pin(self.run_shell(command))
     }
 
     fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {

@@ -53,7 +53,11 @@ fn health(home: &Home, output: &Output) {
     for (name, platform) in state.get("platforms").and_then(Value::as_object).into_iter().flatten() {
         let text = |key: &str| platform.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         match text("error_message").as_str() {
-            "" => lines.push(format!("  ✓ {name}: {}", text("state"))),
+            "" => {
+                let state = text("state");
+                let sign = if state == "connected" { "✓" } else { "✗" };
+                lines.push(format!("  {sign} {name}: {state}"));
+            }
             error => lines.push(format!("  ⚠ {name}: {error}")),
         }
     }

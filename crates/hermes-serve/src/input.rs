@@ -1,0 +1,125 @@
+//! What a turn is asked and what it builds on, as `/v1/responses` and `/v1/runs` are told it.
+
+use hermes_types::{Content, Message, Role, SessionId};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::field::{self, Object, kind};
+use crate::respond::stored;
+
+/// A question and what was said before it.
+pub(crate) struct Input {
+    pub(crate) history: Vec<Message>,
+    pub(crate) content: Content,
+    pub(crate) instructions: Option<String>,
+    /// The session of the answer that is built on.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl Input {
+    /// Reads the fields, and finds the answer that is built on. A history the client tells stands instead of the one that
+    /// was kept.
+    pub(crate) async fn read(app: &App, body: &Object, previous: Option<&str>) -> Result<Self, ApiError> {
+        let (given, content) = question(body)?;
+        let told = told_history(body)?;
+        let mut instructions = field::text(body, "instructions")?.map(str::to_owned);
+        let (mut history, mut session) = (Vec::new(), None);
+        if let Some(id) = previous {
+            let stored = stored::load(app, id).await?.ok_or_else(|| ApiError {
+                param: Some("previous_response_id".to_owned()),
+                ..ApiError::not_found(format!("Previous response not found: {id}"))
+            })?;
+            history = stored.history;
+            instructions = instructions.or(stored.instructions);
+            session = stored.session;
+        }
+        if let Some(told) = told {
+            history = told;
+        }
+        history.extend(given);
+        Ok(Self { history, content, instructions, session })
+    }
+
+    /// The first words of the conversation, by which it is known when nobody named it.
+    pub(crate) fn first_words(&self) -> String {
+        self.history.first().map_or(&self.content, |message| &message.content).text().into_owned()
+    }
+}
+
+fn told_history(body: &Object) -> Result<Option<Vec<Message>>, ApiError> {
+    const NAME: &str = "conversation_history";
+    match body.get(NAME) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(items)) => Ok(Some(messages(items, NAME)?)),
+        Some(other) => {
+            Err(ApiError::field(NAME, format!("`{NAME}` must be a list of messages, not {}", kind(other))))
+        }
+    }
+}
+
+/// All but the last item is history; the last one is the question.
+fn question(body: &Object) -> Result<(Vec<Message>, Content), ApiError> {
+    let items = match body.get("input") {
+        Some(Value::String(text)) if !text.trim().is_empty() => {
+            return Ok((Vec::new(), Content::Text(text.clone())));
+        }
+        Some(Value::Array(items)) if !items.is_empty() => items,
+        Some(Value::String(_) | Value::Array(_)) | None => {
+            return Err(ApiError::field("input", "`input` must be a text or a list with at least one item"));
+        }
+        Some(other) => {
+            return Err(ApiError::field(
+                "input",
+                format!("`input` must be a text or a list, not {}", kind(other)),
+            ));
+        }
+    };
+    // Parts without a role are one thing the user said.
+    if items.iter().all(is_part) {
+        return Ok((Vec::new(), field::content(body.get("input"), "input")?));
+    }
+    let mut messages = messages(items, "input")?;
+    match messages.pop() {
+        Some(last) if last.role == Role::User && !last.content.is_empty() => Ok((messages, last.content)),
+        _ => Err(ApiError::field("input", "The last item of `input` must be something the user said")),
+    }
+}
+
+fn is_part(item: &Value) -> bool {
+    let kind = item.get("type").and_then(Value::as_str);
+    let known = ["text", "input_text", "image_url", "input_image"];
+    item.get("role").is_none() && kind.is_some_and(|kind| known.contains(&kind))
+}
+
+fn messages(items: &[Value], at: &str) -> Result<Vec<Message>, ApiError> {
+    let mut messages = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        messages.extend(message(item, &format!("{at}[{index}]"))?);
+    }
+    Ok(messages)
+}
+
+fn message(item: &Value, at: &str) -> Result<Option<Message>, ApiError> {
+    match item {
+        Value::String(text) => Ok(Some(Message::user(text.clone()))),
+        Value::Object(object) => {
+            let content = || field::content(object.get("content"), &format!("{at}.content"));
+            let role = || format!("{at}.role");
+            match object.get("role") {
+                Some(Value::String(said)) => match said.as_str() {
+                    "user" => Ok(Some(Message::user(content()?))),
+                    "assistant" => Ok(Some(Message::assistant(content()?))),
+                    _ => Ok(None),
+                },
+                Some(other) => {
+                    Err(ApiError::field(role(), format!("`{at}.role` must be a string, not {}", kind(other))))
+                }
+                // Items of other kinds (calls, their results, reasoning) belong to the client's record.
+                None if object.get("type").and_then(Value::as_str).is_some() => Ok(None),
+                None => Err(ApiError::field(role(), format!("`{at}.role` is missing"))),
+            }
+        }
+        other => Err(ApiError::field(at, format!("`{at}` must be a text or an object, not {}", kind(other)))),
+    }
+}
