@@ -1,9 +1,10 @@
 //! What the fence keeps from being changed, for those who write files themselves: what a command may not plant, a tool may
 //! not plant for it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Sandbox;
+use super::refusal::real;
 use super::secret::STARTUP;
 
 /// Below the Hermes home, what the model may write; all else there is run, read or trusted by Hermes.
@@ -67,16 +68,6 @@ fn is_git_machinery(path: &Path) -> bool {
     within.is_empty()
         || within.contains(&"hooks".as_ref())
         || within.last().is_some_and(|name| *name == "config" || *name == "config.worktree")
-}
-
-/// Without links in the part that exists.
-fn real(path: &Path) -> PathBuf {
-    let existing = path.ancestors().find_map(|part| Some((part.canonicalize().ok()?, part)));
-    let Some((found, part)) = existing else { return path.to_owned() };
-    match path.strip_prefix(part) {
-        Ok(rest) if !rest.as_os_str().is_empty() => found.join(rest),
-        _ => found,
-    }
 }
 
 #[cfg(test)]

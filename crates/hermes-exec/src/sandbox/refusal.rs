@@ -246,7 +246,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Without links in the part that exists.
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     let Some(existing) = path.ancestors().find(|part| part.exists()) else { return path.to_owned() };
     match (existing.canonicalize(), path.strip_prefix(existing)) {
         (Ok(real), Ok(rest)) if !rest.as_os_str().is_empty() => real.join(rest),
