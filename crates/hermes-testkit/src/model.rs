@@ -19,7 +19,7 @@ pub enum Step {
     Hang,
     /// Nothing at all, whatever happens.
     Stuck,
-    /// The answer, once the test lets it go.
+    /// The answer, once the test lets it go; none, if the turn is stopped before.
     Gate(String),
     Fail(ModelError),
     /// Words that end for a reason of their own.
@@ -83,8 +83,9 @@ impl Model for TestModel {
                 }
                 Step::Stuck => return std::future::pending().await,
                 Step::Gate(text) => {
-                    if let Ok(permit) = self.gate.acquire().await {
-                        permit.forget();
+                    tokio::select! {
+                        permit = self.gate.acquire() => permit.into_iter().for_each(tokio::sync::SemaphorePermit::forget),
+                        () = request.cancel.cancelled() => return Err(ModelError::Cancelled),
                     }
                     Message::assistant(text)
                 }
