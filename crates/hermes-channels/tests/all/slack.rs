@@ -48,6 +48,8 @@ async fn direct_messages_and_mentions_come_in_and_are_acknowledged() {
     let first = slack.says("U1", "D1", "hello");
     slack.says("U2", "C1", "not for you");
     let second = slack.says("U2", "C1", "<@UBOT> what is <https://x.y|this>?");
+    // Over two connections, what follows a mention could otherwise overtake it.
+    running.inbox.until_taken(2).await;
     let third = slack.says_in_thread("U1", "C1", &second, "and I?");
     let taken = running.inbox.until_taken(3).await;
     // Two events for a mention, one for each of the others.
