@@ -37,17 +37,18 @@ impl Page {
                     _ => self.spans(spans),
                 }
             }
-            Block::Code { language, text } => self.code(language, text),
-            Block::Table(text) => self.code("", text),
+            Block::Code { language, text } => self.code(language, text, "\n```"),
+            // It had no fence of its own: the text must not grow by the end of a line.
+            Block::Table(text) => self.code("", text, "```"),
         }
     }
 
-    fn code(&mut self, language: &str, text: &str) {
+    fn code(&mut self, language: &str, text: &str, end: &str) {
         self.out.push_str("```");
         self.out.push_str(language);
         self.out.push('\n');
         self.escaped(text, CODE);
-        self.out.push_str("\n```");
+        self.out.push_str(end);
     }
 
     fn spans(&mut self, spans: &[Span]) {

@@ -53,6 +53,15 @@ fn telegram_page() {
 }
 
 #[test]
+fn a_table_without_a_word_is_not_longer_than_its_source() {
+    for text in ["||\n|---|\n*", "|a|\n|-|\n*", "||\n|---|\n||"] {
+        assert!(plain(text).trim().len() <= text.len(), "{text:?}: {:?}", plain(text));
+        let read = parse_markdown_v2(&telegram(text)).unwrap();
+        assert!(read.text.trim().len() <= text.len(), "{text:?}: {:?}", read.text);
+    }
+}
+
+#[test]
 fn slack_mentions_people_and_channels_not_everybody() {
     let check = |text: &str, rendered: &str| assert_eq!(slack(text), rendered);
     check("ask <@U2AB> in <#C9>", "ask <@U2AB> in <#C9>");
