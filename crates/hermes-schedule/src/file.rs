@@ -104,6 +104,18 @@ impl JobFile {
         }
     }
 
+    /// Why what is there cannot be read, if it cannot.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let path = self.path();
+        match self.look() {
+            Found::Unreadable => {
+                Some(format!("{} is not the JSON it should be; it is left as it is", path.display()))
+            }
+            Found::Failed(error) => Some(format!("{} cannot be read: {error}", path.display())),
+            Found::Content(_) | Found::Repaired(_) | Found::Nothing => None,
+        }
+    }
+
     /// Changes the file under its lock. `now` is what is written as the time of the change.
     pub(crate) fn change<T>(
         &self,

@@ -83,6 +83,11 @@ impl Jobs {
         self.file.read().jobs().filter(|job| listed == Listed::All || job.is_enabled()).cloned().collect()
     }
 
+    /// Why the list cannot be read, if it cannot; it counts as empty then.
+    pub fn trouble(&self) -> Option<String> {
+        self.file.trouble()
+    }
+
     pub fn get(&self, id: &JobId) -> Option<Job> {
         self.file.read().jobs().find(|job| job.id == *id).cloned()
     }

@@ -78,6 +78,19 @@ fn the_list_shows_what_there_is() {
 }
 
 #[test]
+fn a_list_that_cannot_be_read_is_said_and_kept() {
+    let home = home();
+    let file = home.join("cron/jobs.json");
+    std::fs::write(&file, "{\"jobs\": [").unwrap();
+    let seen = hermes(&home, &["cron", "list"]);
+    assert!(
+        seen.starts_with("exit 1\n") && seen.contains("cron/jobs.json is not the JSON it should be"),
+        "{seen}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"jobs\": [");
+}
+
+#[test]
 fn the_status_names_the_earliest_run() {
     assert_snapshot!(hermes(&home(), &["cron", "status"]), @r"
     exit 0

@@ -19,6 +19,10 @@ const START: &str = "  hermes gateway run       run it in the foreground\n  herm
 impl Desk<'_> {
     pub(super) fn list(&self, listed: Listed) -> ExitCode {
         let jobs = self.jobs.list(listed);
+        if let Some(trouble) = jobs.is_empty().then(|| self.jobs.trouble()).flatten() {
+            self.output.error(&trouble);
+            return ExitCode::FAILURE;
+        }
         if jobs.is_empty() {
             self.output.line("No scheduled jobs.");
             self.output.line("Create one with `hermes cron create \"every 2h\" \"what is to be done\"`, or ask for it in a chat.");
