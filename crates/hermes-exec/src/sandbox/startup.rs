@@ -1,10 +1,12 @@
 //! Files of the user's home that programs run by themselves, where they do not exist yet.
 //!
 //! What exists cannot be changed. What does not exist cannot be kept from being made where the home itself may be written to;
-//! so what a command made of it is taken away again when it has ended.
+//! so what a command made of it is taken aside when it has ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use hermes_types::random_hex;
 
 use super::secret::STARTUP;
 
@@ -21,14 +23,21 @@ impl Startup {
         Self { absent: absent.collect() }
     }
 
-    /// Takes away what was made since. Says what that was.
+    /// Takes aside what was made since: nobody runs it there, and nothing is lost if it was the user's own doing. Says what.
     pub(super) fn restore(&self) -> Vec<String> {
-        self.absent.iter().filter(|path| is_taken_away(path)).map(|path| path.display().to_string()).collect()
+        self.absent.iter().filter_map(|path| taken_aside(path)).collect()
     }
 }
 
-fn is_taken_away(path: &Path) -> bool {
-    let Ok(found) = fs::symlink_metadata(path) else { return false };
-    let removed = if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    removed.inspect_err(|error| tracing::warn!(%error, "a start-up file a command made stays")).is_ok()
+fn taken_aside(path: &Path) -> Option<String> {
+    fs::symlink_metadata(path).ok()?;
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".taken-aside-{}", random_hex(6)));
+    match fs::rename(path, &aside) {
+        Ok(()) => Some(format!("{} (it is at {} now)", path.display(), Path::new(&aside).display())),
+        Err(error) => {
+            tracing::warn!(%error, file = %path.display(), "a start-up file a command made stays");
+            Some(format!("{} was made and could not be taken aside: {error}", path.display()))
+        }
+    }
 }

@@ -366,6 +366,10 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     for path in planted {
         assert!(!home.join(path).exists(), "{path}: {report:?}");
     }
+    // Aside, not away: it may have been the user who made it meanwhile.
+    let mut kept = fs::read_dir(&home).unwrap().flatten().map(|entry| entry.path());
+    let vimrc = kept.find(|path| path.to_string_lossy().contains(".vimrc.taken-aside-")).unwrap();
+    assert_eq!(fs::read_to_string(vimrc).unwrap(), "evil\n");
     assert!(report.restored.iter().any(|path| path.contains("/.zshrc")), "{report:?}");
 }
 
