@@ -83,6 +83,12 @@ fn short_hash(id: &str) -> String {
     if prefix.is_empty() { hex } else { format!("{prefix}:{hex}") }
 }
 
+/// Whose words a message comes to. Only a person's own point at something.
+enum Words {
+    Own(String),
+    Skill(String),
+}
+
 impl Gateway {
     /// A message as the model reads it: its words with what they point at, what its files say, what it answers. What others
     /// wrote, such as the quoted message, points at nothing.
@@ -92,8 +98,10 @@ impl Gateway {
         conversation: &Conversation,
         window: u64,
     ) -> Result<String, String> {
-        let words = self.words(envelope);
-        let mut text = self.ports.services.attach(&words, window).await?.unwrap_or(words);
+        let mut text = match self.words(envelope) {
+            Words::Own(words) => self.ports.services.attach(&words, window).await?.unwrap_or(words),
+            Words::Skill(words) => words,
+        };
         for file in envelope.files() {
             let about = self.about(file).await;
             text = if text.is_empty() { about } else { format!("{about}\n\n{text}") };
@@ -107,13 +115,13 @@ impl Gateway {
     }
 
     /// `/queue text` says its text; the name of a skill says what the skill says.
-    fn words(&self, envelope: &Envelope) -> String {
+    fn words(&self, envelope: &Envelope) -> Words {
         let text = envelope.text();
-        let Some(typed) = slash::parse(&text) else { return text };
+        let Some(typed) = slash::parse(&text) else { return Words::Own(text) };
         if slash::find(&typed.name, slash::Surface::Chat).is_some_and(|command| command.name == "queue") {
-            return typed.rest;
+            return Words::Own(typed.rest);
         }
-        self.ports.services.skill(&typed.name, &typed.rest).unwrap_or(text)
+        self.ports.services.skill(&typed.name, &typed.rest).map_or(Words::Own(text), Words::Skill)
     }
 
     async fn about(&self, file: &Attachment) -> String {

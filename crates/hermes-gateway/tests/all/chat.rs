@@ -526,6 +526,10 @@ async fn a_button_answers_its_own_question_and_no_other() {
 struct Pointing;
 
 impl Services for Pointing {
+    fn skill(&self, name: &str, rest: &str) -> Option<String> {
+        (name == "review").then(|| format!("look at @all, {rest}"))
+    }
+
     fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
         assert!(window > 0);
         let found = words.split_once('@').map(|(before, named)| format!("{}[{named}]", before.trim_end()));
@@ -546,11 +550,15 @@ async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
     let said = bench.channel.until_said("ann", "see").await;
     assert_eq!(said, "you said: [Replying to: \"mine: @secret\"]\n\nsee[a]");
     bench.until_quiet().await;
+    bench.channel.write("ann", "/review please");
+    // The words of a skill are not the user's.
+    assert_eq!(bench.channel.until_said("ann", "please").await, "you said: look at @all, please");
+    bench.until_quiet().await;
     bench.channel.write("ann", "see @all");
     assert_eq!(bench.channel.until_said("ann", "too much").await, "too much");
     bench.until_quiet().await;
     let asked = bench.model.questions();
-    assert!(!asked.iter().any(|said| said.contains("@all")), "it goes no further: {asked:?}");
+    assert!(!asked.iter().any(|said| said.contains("see @all")), "it goes no further: {asked:?}");
 }
 
 #[tokio::test]

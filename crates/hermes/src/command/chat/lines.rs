@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use hermes_agent::{ReviewDue, TurnResult};
+use hermes_agent::{ReviewDue, Said, TurnResult};
 use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_task::Tasks;
@@ -139,6 +139,7 @@ impl Talk<'_> {
                     After::Quit => return Ok(()),
                     After::Go => {}
                     After::Say(text) => self.say(text).await?,
+                    After::Invoke(words) => self.turn(Said::text(words)).await?,
                 }
             } else {
                 self.say(line.to_owned()).await?;
@@ -177,9 +178,7 @@ impl Talk<'_> {
     }
 
     pub(crate) async fn say(&mut self, text: String) -> Result<()> {
-        self.wired.renew_budget();
-        let cancel = Cancel::new();
-        let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
+        let (agent, conversation) = (&self.wired.agent, &self.opened.conversation);
         let said = match with_references(text, agent, conversation, self.context, &self.wired.config).await? {
             Referring::Said { said, status } => {
                 if let Some(status) = status {
@@ -192,6 +191,13 @@ impl Talk<'_> {
                 return Ok(());
             }
         };
+        self.turn(said).await
+    }
+
+    async fn turn(&mut self, said: Said) -> Result<()> {
+        self.wired.renew_budget();
+        let cancel = Cancel::new();
+        let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
         let turn = agent.run(conversation, said, &self.terminal, &cancel);
         let driven = drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel).await;
         self.take(driven)

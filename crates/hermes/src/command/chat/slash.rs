@@ -25,6 +25,8 @@ pub(crate) enum After {
     Quit,
     /// This is said to the model.
     Say(String),
+    /// So is this, as it is: it is a skill's, and points at nothing.
+    Invoke(String),
 }
 
 /// Runs a command line.
@@ -39,7 +41,7 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         && let Some(words) = invoke(talk, &typed_as, rest)
     {
         talk.output.line(&format!("⚡ Loading skill: {typed_as}"));
-        return Ok(After::Say(words));
+        return Ok(After::Invoke(words));
     }
     let name = match find(&typed_as) {
         Found::Command(name) => name,
@@ -77,7 +79,7 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
             Some(text) => return Ok(After::Say(text)),
             None => talk.output.line("There is nothing to ask again."),
         },
-        "plan" => return Ok(invoke(talk, name, rest).map_or(After::Go, After::Say)),
+        "plan" => return Ok(invoke(talk, name, rest).map_or(After::Go, After::Invoke)),
         "title" => title(talk, rest).await?,
         "compress" => compress(talk, rest).await?,
         "rollback" => rollback(talk, rest).await?,
