@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hermes_store::Store;
 use hermes_types::{
-    CivilTime, Clock, Effort, ExternalMemory, HolderId, Hooks, Message, Model, SideModel, SpendingCap,
-    Timestamp, Tool, ToolSpec,
+    CivilTime, Clock, Completion, Deadline, Effort, ExternalMemory, HolderId, Hooks, Message, Model,
+    ModelError, Request, SideModel, SpendingCap, Timestamp, Tool, ToolSpec,
 };
 
 use crate::log::LaterLogs;
@@ -53,11 +53,29 @@ pub struct Limits {
     pub iterations: u32,
     pub time: Duration,
     pub cap: SpendingCap,
+    pub unpriced: Unpriced,
+}
+
+/// What is done about a model whose price nobody knows, where there is a limit in dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unpriced {
+    /// There is no such limit.
+    #[default]
+    Ignore,
+    /// The user is told, once in a conversation.
+    Tell,
+    /// The turn ends.
+    Refuse,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { iterations: 60, time: Duration::from_hours(1), cap: SpendingCap::default() }
+        Self {
+            iterations: 60,
+            time: Duration::from_hours(1),
+            cap: SpendingCap::default(),
+            unpriced: Unpriced::Ignore,
+        }
     }
 }
 
@@ -182,6 +200,22 @@ impl Agent {
             name: self.model_name.clone(),
             patience: Duration::from_mins(2),
         })
+    }
+
+    /// Asks the side model, and the main one where that fails: the stale key of the one must not cost what the other could do.
+    pub(crate) async fn ask_side(&self, mut request: Request) -> Result<Completion, ModelError> {
+        let SideModel { model, name, patience } = self.side_model();
+        request.model = name;
+        let answer = model.complete(&request, &mut |_| ()).await;
+        let Err(error) = answer else { return answer };
+        let is_final = matches!(error, ModelError::Cancelled | ModelError::Budget(_));
+        if is_final || self.side.is_none() {
+            return Err(error);
+        }
+        tracing::warn!(%error, model = request.model, "a side model failed; the main model takes its place");
+        request.model.clone_from(&self.model_name);
+        request.deadline = Deadline::after(&*self.clock, patience);
+        self.model.complete(&request, &mut |_| ()).await
     }
 
     pub(crate) fn today(&self) -> CivilTime {

@@ -5,7 +5,7 @@
 
 use hermes_store::{EndReason, StoredMessage};
 use hermes_types::{
-    Message, Occasion, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId, TurnState, Usage,
+    Message, Occasion, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId, Usage,
 };
 
 use crate::agent::Agent;
@@ -30,6 +30,8 @@ pub struct Conversation {
     pub(crate) window: Option<u64>,
     pub(crate) usage: Usage,
     pub(crate) pressure_told: bool,
+    /// The user knows that the model's price is not known.
+    pub(crate) unpriced_told: bool,
     pub(crate) started_at: Timestamp,
     /// The session whose turn handed this work on; its own is then no continuation of that one.
     pub(crate) delegated_by: Option<SessionId>,
@@ -50,7 +52,7 @@ pub struct TakenUp {
 #[derive(Debug, Clone)]
 pub struct CutOff {
     pub turn: Turn,
-    /// Cut off before: it is not tried again by itself.
+    /// Cut off too often: it is not tried again by itself.
     pub parked: bool,
     /// Calls that may or may not have happened.
     pub unknown: Vec<String>,
@@ -126,14 +128,15 @@ impl Agent {
             window: None,
             usage: Usage::default(),
             pressure_told: false,
+            unpriced_told: false,
             started_at: self.clock.now(),
             delegated_by: None,
             root: None,
         }
     }
 
-    /// Takes a stored conversation up where it stands. A turn that was cut off is brought to order: every call has an
-    /// answer, and those nobody knows the outcome of say so.
+    /// Takes a stored conversation up where it stands: in the session that compression has moved it to. A turn that was
+    /// cut off is brought to order: every call has an answer, and those nobody knows the outcome of say so.
     pub async fn take_up(&self, session: &SessionId) -> Result<TakenUp, Error> {
         self.take_up_as(session, TaskId::generate()).await
     }
@@ -144,6 +147,12 @@ impl Agent {
         let (row, stored, running) =
             (self.store.session(session), self.store.transcript(session), self.store.running_turn(session));
         let row = row.await?.ok_or_else(|| Error::NotFound(session.clone()))?;
+        if row.end_reason.as_deref() == Some(EndReason::Compression.as_str()) {
+            let newest = self.store.continuation(session).await?.newest;
+            if newest != *session {
+                return Box::pin(self.take_up_as(&newest, task)).await;
+            }
+        }
         let stored = stored.await?;
         let cut_off = match running.await? {
             Some(turn) => Some(self.cut_off(session, turn).await?),
@@ -221,6 +230,18 @@ impl Agent {
         })
     }
 
+    /// Returns the newest session of a source if a process that died left its turn unfinished there.
+    pub async fn left_unfinished(&self, source: &str) -> Result<Option<SessionId>, Error> {
+        let Some(session) = self.store.newest_session(source).await? else { return Ok(None) };
+        let Some(turn) = self.store.running_turn(&session).await? else { return Ok(None) };
+        match self.cut_off(&session, turn).await {
+            Ok(_) => Ok(Some(session)),
+            // It runs in another terminal.
+            Err(Error::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What a turn that says it runs came to, although no living process holds it.
     async fn cut_off(&self, session: &SessionId, turn: Turn) -> Result<CutOff, Error> {
         let holder = self.store.lease_holder(session.as_str(), self.clock.now()).await?;
@@ -228,10 +249,10 @@ impl Agent {
         {
             return Err(Error::Busy { holder });
         }
-        let state = self.store.note_cut_off(&turn.id, self.holder.clone(), self.clock.now()).await?;
+        let parked = self.store.is_at_its_last(&turn.id).await?;
         let records = self.store.tool_calls(&turn.id).await?;
         let unknown = records.into_iter().filter(|record| record.status.is_none()).map(|record| record.name);
-        Ok(CutOff { parked: state == TurnState::Parked, unknown: unknown.collect(), turn })
+        Ok(CutOff { parked, unknown: unknown.collect(), turn })
     }
 }
 

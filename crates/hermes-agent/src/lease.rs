@@ -1,6 +1,7 @@
 //! Keeping a conversation to ourselves while a turn runs in it.
 
 use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hermes_store::Lease;
@@ -14,10 +15,29 @@ use crate::error::Error;
 pub(crate) const SPAN: Duration = Duration::from_mins(1);
 const RENEW_EVERY: Duration = Duration::from_secs(20);
 
+/// The session a turn holds; compression moves it.
+#[derive(Debug, Clone)]
+pub(crate) struct Leased(Arc<Mutex<SessionId>>);
+
+impl Leased {
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self(Arc::new(Mutex::new(session)))
+    }
+
+    pub(crate) fn move_to(&self, session: SessionId) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = session;
+    }
+
+    fn session(&self) -> SessionId {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Renews a lease for as long as it is polled.
-pub(crate) async fn keep(agent: &Agent, session: SessionId) -> Infallible {
+pub(crate) async fn keep(agent: &Agent, leased: Leased) -> Infallible {
     loop {
         agent.clock.sleep(RENEW_EVERY).await;
+        let session = leased.session();
         let renewed = agent.store.take_lease(session.as_str(), &agent.holder, agent.clock.now(), SPAN).await;
         if let Err(error) = renewed {
             tracing::warn!(%error, "a lease could not be renewed");

@@ -12,6 +12,7 @@ mod calls;
 mod chat;
 mod compress;
 mod conversation;
+mod driver;
 mod error;
 mod gauge;
 mod lease;
@@ -28,10 +29,13 @@ mod title;
 mod turn;
 mod unanswered;
 
-pub use agent::{Agent, Asking, Calendar, Compression, CompressionMode, Folders, Learning, Limits, Logs};
+pub use agent::{
+    Agent, Asking, Calendar, Compression, CompressionMode, Folders, Learning, Limits, Logs, Unpriced,
+};
 pub use chat::{Chat, Interrupt};
 pub use compress::Compressed;
 pub use conversation::{Conversation, CutOff, TakenUp};
+pub use driver::{PastTurn, TurnOutcome, TurnRequest, TurnWork, account};
 pub use error::Error;
 pub use gauge::{message_tokens, tool_tokens};
 pub use log::LaterLogs;

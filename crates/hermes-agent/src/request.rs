@@ -4,10 +4,18 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use hermes_types::{CallId, Content, Message, Part, Role};
+use hermes_types::{CallId, Content, FinishReason, Message, Part, Role};
 use serde_json::Value;
 
 const UNAVAILABLE: &str = "[Result unavailable — see context summary above]";
+
+/// Added to an answer that a person interrupted.
+const INTERRUPTED: &str = "[Interrupted here by the user.]";
+
+/// Returns what an answer that was interrupted is marked with in the transcript.
+pub(crate) fn interrupted_mark() -> FinishReason {
+    FinishReason::Other("interrupted".to_owned())
+}
 
 /// What is added to the copy.
 pub(crate) struct Additions<'a> {
@@ -31,6 +39,9 @@ pub(crate) fn copy(messages: &[Message], additions: &Additions<'_>) -> Vec<Messa
             && message.role == Role::User
         {
             copy.content = asked.clone();
+        }
+        if copy.finish_reason.as_ref() == Some(&interrupted_mark()) {
+            append(&mut copy.content, INTERRUPTED);
         }
         if let Some(notice) = additions.notices.get(&at) {
             copy.content = crate::pressure::with_notice(&copy.content, notice);

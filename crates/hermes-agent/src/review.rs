@@ -149,7 +149,7 @@ impl Agent {
         }
     }
 
-    async fn record(&self, conversation: &Conversation, spent: Spent) -> Result<(), StoreError> {
+    pub(crate) async fn record(&self, conversation: &Conversation, spent: Spent) -> Result<(), StoreError> {
         self.store
             .record_charge(Charge {
                 at: self.clock.now(),

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use hermes_store::{EndReason, ToolCallRecord};
 use hermes_types::{
-    Answer, BoxFuture, Cancel, Deadline, Event, Frontend, Job, JobEnd, Message, OutcomeStatus, Question,
-    Report, Role, SessionId, SessionKind, SideModel, Spawn, TaskId, Trace, TurnId, Usage,
+    Answer, BoxFuture, Cancel, Deadline, Event, Frontend, Job, JobEnd, Message, Occasion, OutcomeStatus,
+    Question, Report, Role, SessionId, SessionKind, SideModel, Spawn, TaskId, Trace, TurnId, Usage,
 };
 
 use crate::agent::{Agent, Learning};
@@ -22,6 +22,7 @@ const ROLE: &str = include_str!("texts/subagent.md").trim_ascii();
 pub(crate) struct Spawner<'a> {
     agent: &'a Agent,
     session: SessionId,
+    task: TaskId,
     /// The turn a person started.
     root: TurnId,
     deadline: Deadline,
@@ -34,6 +35,7 @@ impl Running<'_> {
         Spawner {
             agent: self.agent,
             session: self.conversation.session.clone(),
+            task: self.conversation.task.clone(),
             root: self.root.clone(),
             deadline: self.deadline,
             frontend: self.frontend,
@@ -55,6 +57,9 @@ impl Spawner<'_> {
         let mut conversation = agent.begin("tool", SessionKind::Local);
         conversation.delegated_by = Some(self.session.clone());
         conversation.root = Some(self.root.clone());
+        for tool in &agent.tools {
+            tool.notice(conversation.task(), Occasion::Delegated(&self.task));
+        }
         let frontend = Relay { label: job.label.clone(), parent: self.frontend };
         let cancel = self.cancel.child_token();
         let _leaving = Leaving { agent: &agent, task: conversation.task().clone() };

@@ -43,7 +43,10 @@ impl Agent {
             deadline: Deadline::after(&*self.clock, side.patience),
             cancel: cancel.clone(),
         };
-        let completion = side.model.complete(&request, &mut |_| ()).await.ok()?;
+        let completion = self.ask_side(request).await.ok()?;
+        if let Err(error) = self.record(conversation, (&completion).into()).await {
+            tracing::warn!(%error, "a charge was not recorded");
+        }
         let title = tidy(&completion.message.content.text())?;
         let sanitised = Title::sanitise(&title).ok()??;
         match self.store.set_title(&conversation.session, Some(sanitised)).await {

@@ -90,6 +90,11 @@ impl AuthState {
         insert_at(&mut self.root, "credential_pool", name, Value::Array(entries));
     }
 
+    /// The whole document, for whoever must know every secret in it.
+    pub(crate) fn document(&self) -> &Map<String, Value> {
+        &self.root
+    }
+
     /// The whole document, for state this type has no words for.
     pub fn document_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.root

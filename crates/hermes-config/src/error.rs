@@ -25,9 +25,18 @@ pub enum Error {
     /// Ask the user to repair the file by hand.
     #[error("{path} cannot be changed: {problem}. Fix the file by hand (hermes config edit); nothing was written.", path = path.display())]
     BrokenFile { path: PathBuf, problem: String },
+    /// Ask the user to repair the file; acting on the defaults could allow what the file forbids.
+    #[error("{path} cannot be used: {problem}. Nothing was run. Fix it with: hermes config edit", path = path.display())]
+    Unusable { path: PathBuf, problem: String },
+    /// The same for `.env`.
+    #[error("{problem} Nothing was run.")]
+    UnusableEnvironment { problem: String },
     /// Ask for a key that can be addressed.
     #[error("Invalid config key: '{key}'. Write it as section.name, for example agent.max_turns.")]
     InvalidKey { key: String },
+    /// Ask for another value.
+    #[error("{key}: {problem}. Nothing was changed.")]
+    Unfit { key: String, problem: String },
     /// Ask for another spelling.
     #[error("Invalid environment variable name: {name}")]
     InvalidName { name: String },

@@ -16,6 +16,7 @@ pub mod migrate;
 pub mod precedence;
 mod provider;
 pub mod save;
+pub mod secrets;
 pub mod set;
 pub mod settings;
 mod tree;

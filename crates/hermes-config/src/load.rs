@@ -1,7 +1,8 @@
 //! config.yaml as the program sees it: the user's tree, and that tree in force over the defaults.
 //!
 //! Loading never fails, never asks, and never writes config.yaml: a file that cannot be read means defaults and a
-//! warning. Getters are pure; whatever did not fit its key was replaced by the default, and reported, at load time.
+//! warning, which is enough for looking and repairing. Whatever acts (a turn, the gateway, a job) first asks
+//! [`Config::require_usable`]: the defaults allow more than a file that could not be read may have allowed. Getters are pure; whatever did not fit its key was replaced by the default, and reported, at load time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::keys::{self, Defaults};
 use crate::tree::{expand, fold, merge, normalise};
 use crate::yaml::{Map, Value, parse};
-use crate::{Env, Home, write};
+use crate::{Env, Error, Home, Result, write};
 
 /// What was found where config.yaml should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,31 @@ pub enum FileState {
 /// What config.yaml has the same names for as `gateway.json`.
 const LEGACY: [&str; 6] =
     ["platforms", "quick_commands", "reset_triggers", "streaming", "always_log_local", "stt"];
+
+/// Sections, and single keys, for which a value that cannot be used is no reason to go on with the default: it may protect
+/// something.
+const PROTECTIVE: [&str; 12] = [
+    "approvals",
+    "budget",
+    "code_execution",
+    "command_allowlist",
+    "custom_providers",
+    "delegation.base_url",
+    "delegation.provider",
+    "model.base_url",
+    "model.provider",
+    "platforms",
+    "security",
+    "terminal",
+];
+
+/// Tells whether a key is, lies below, or holds one of those that protect something.
+fn protects(key: &str) -> bool {
+    let lies_below = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    PROTECTIVE.iter().any(|protective| lies_below(key, protective) || lies_below(protective, key))
+}
 
 /// Something to tell the user once. Never carries a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +68,8 @@ impl fmt::Display for Warning {
 pub struct Config {
     path: PathBuf,
     state: FileState,
+    /// Why the file is broken; empty where it is not.
+    problem: String,
     raw: Map,
     /// `raw` with `${VAR}` expanded and nothing else changed.
     expanded: Value,
@@ -86,13 +114,7 @@ impl Config {
             Ok(Value::Map(map)) => Self::from_tree(path, FileState::Loaded, map, env),
             Ok(Value::Null) => Self::from_tree(path, FileState::Loaded, Map::new(), env),
             Ok(other) => {
-                let mut config = Self::from_tree(path, FileState::Loaded, Map::new(), env);
-                config.warn(format!(
-                    "{} holds {} instead of keys and values, so it is ignored. Fix it with: hermes config edit",
-                    path.display(),
-                    other.kind_name()
-                ));
-                config
+                Self::broken(path, &format!("it holds {} instead of keys and values", other.kind_name()), env)
             }
             Err(error) => Self::broken(path, &error.to_string(), env),
         }
@@ -100,8 +122,9 @@ impl Config {
 
     fn broken(path: &Path, problem: &str, env: &Env) -> Self {
         let mut config = Self::from_tree(path, FileState::Broken, Map::new(), env);
+        problem.clone_into(&mut config.problem);
         config.warn(format!(
-            "Warning: Failed to load config: {}: {problem}. Using the defaults; the file is left as it is. Fix it with: hermes config edit",
+            "Warning: Failed to load config: {}: {problem}. The file is left as it is. Fix it with: hermes config edit",
             path.display()
         ));
         config
@@ -128,7 +151,7 @@ impl Config {
             .into_iter()
             .map(|finding| Warning { text: finding.to_string(), key: Some(finding.key) })
             .collect();
-        Self { path: path.to_owned(), state, raw, expanded, user, merged, warnings }
+        Self { path: path.to_owned(), state, problem: String::new(), raw, expanded, user, merged, warnings }
     }
 
     /// The same with what `gateway.json` says beneath it: an older file, whose keys count where config.yaml is silent.
@@ -163,6 +186,21 @@ impl Config {
 
     pub fn state(&self) -> FileState {
         self.state
+    }
+
+    /// Fails when acting on this configuration could allow what its file forbids: the file cannot be read, or one of the
+    /// values that protect something cannot be used.
+    pub fn require_usable(&self, env: &Env) -> Result<()> {
+        let unusable =
+            |problem: &str| Error::Unusable { path: self.path.clone(), problem: problem.to_owned() };
+        if let Some(error) = env.unread() {
+            return Err(Error::UnusableEnvironment { problem: error.to_owned() });
+        }
+        if self.state == FileState::Broken {
+            return Err(unusable(&self.problem));
+        }
+        let wrong = self.warnings.iter().find(|warning| warning.key.as_deref().is_some_and(protects));
+        wrong.map_or(Ok(()), |warning| Err(unusable(&warning.text)))
     }
 
     /// The user's tree exactly as written: nothing folded, expanded or filled in.

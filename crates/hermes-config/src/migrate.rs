@@ -102,7 +102,7 @@ pub struct Report {
 }
 
 /// Runs every step the file still needs.
-pub fn migrate(home: &Home, env: &Env) -> Result<Report> {
+pub fn migrate(home: &Home, env: &Env, run: Run) -> Result<Report> {
     Management::of(home, env).allow("migrate configuration")?;
     home.ensure()?;
     let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
@@ -122,10 +122,28 @@ pub fn migrate(home: &Home, env: &Env) -> Result<Report> {
     }
     let version = from.unwrap_or(0);
     let mut lines = Vec::new();
-    mend_dotenv(home, version, &mut lines)?;
+    if run == Run::Really {
+        mend_dotenv(home, version, &mut lines)?;
+    }
     let after = migrate_text(&before, version, env, &mut lines).map_err(|error| broken(error.to_string()))?;
+    if run == Run::ForShow {
+        return Ok(Report { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) });
+    }
+    if before != after && !before.trim().is_empty() {
+        let copy = home.config().with_extension("yaml.bak");
+        crate::write::replace(&copy, before.as_bytes())?;
+        lines.push(format!("  The file as it was: {}", copy.display()));
+    }
     write_text(home, &before, &after)?;
     Ok(Report { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) })
+}
+
+/// Whether a migration writes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    Really,
+    /// Only says what would be done.
+    ForShow,
 }
 
 fn mend_dotenv(home: &Home, version: i128, lines: &mut Vec<String>) -> Result<()> {

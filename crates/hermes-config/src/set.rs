@@ -5,9 +5,10 @@
 
 use crate::env::bridge::export;
 use crate::env::dotenv;
-use crate::env::variables::{self, is_secret_name};
+use crate::env::variables;
 use crate::keys::{self, Kind};
 use crate::lock::{Lock, Patience};
+use crate::secrets::is_secret_name;
 use crate::yaml::edit::{self, EditError};
 use crate::yaml::{Path, Value, emit_block, parse};
 use crate::{Config, Env, Error, Home, Management, Result, write};
@@ -112,6 +113,7 @@ fn set_in_file(home: &Home, management: Management, key: &str, value: &str) -> R
         );
     }
     let coerced = coerce(&path, value);
+    check_fits(&text, &path, &coerced)?;
     let next = edit::set(&text, &path, &coerced).map_err(|error| Error::broken(&file, &error))?;
     write_text(home, &text, &next)?;
     if let Some(name) = mirror(&path) {
@@ -132,6 +134,35 @@ fn set_in_file(home: &Home, management: Management, key: &str, value: &str) -> R
     }
     lines.append(&mut notes);
     Ok(Outcome { destination: Destination::Config(path.to_string()), lines })
+}
+
+/// Fails when a value cannot be used under a key, or when writing it would destroy one that stands where a section would
+/// have to be.
+fn check_fits(text: &str, path: &Path, value: &Value) -> Result<()> {
+    let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
+    let tree = parse(text).unwrap_or_default();
+    for end in 1..segments.len() {
+        let above = segments.get(..end).unwrap_or_default();
+        // A plain value where a section belongs is a mistake that is mended by writing the section.
+        if keys::is_section(above) {
+            continue;
+        }
+        let section = above.join(".");
+        let present = tree.lookup(&section).filter(|present| !present.is_null());
+        if let Some(present) = present.filter(|present| present.as_map().is_none()) {
+            let problem = format!("{section} holds {}, not a section", present.kind_name());
+            return Err(Error::Unfit { key: path.to_string(), problem });
+        }
+    }
+    let Some(spec) = keys::find_at(&segments) else { return Ok(()) };
+    if !matches!(keys::fit(spec, value), keys::Fit::Wrong) {
+        return Ok(());
+    }
+    let problem = match spec.kind {
+        Kind::Choice(allowed) => format!("it must be one of {}", allowed.join(", ")),
+        kind => format!("it must be {}, not {}", kind.name(), value.kind_name()),
+    };
+    Err(Error::Unfit { key: path.to_string(), problem })
 }
 
 /// The value in force, as `config get` shows it: scalars plainly, the rest as YAML, secrets masked.
@@ -297,15 +328,7 @@ pub const MASK: &str = "********";
 fn is_secret(path: &Path) -> bool {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     keys::find_at(&segments).is_some_and(|spec| spec.secret)
-        || segments.last().is_some_and(|leaf| is_secret_leaf(leaf))
-}
-
-fn is_secret_leaf(leaf: &str) -> bool {
-    let leaf = leaf.to_lowercase();
-    matches!(leaf.as_str(), "token" | "secret" | "password" | "apikey" | "authorization" | "api")
-        || ["api_key", "_token", "_secret", "_password", "private_key"]
-            .iter()
-            .any(|ending| leaf.ends_with(ending))
+        || segments.last().is_some_and(|leaf| is_secret_name(leaf) || *leaf == "api")
 }
 
 fn mask(value: &mut Value, path: &mut Vec<String>) {

@@ -41,6 +41,25 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Writes `bytes` where a person said: a file is replaced, a pipe or a device is written to and stays what it is.
+pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
+    let unwritable = |source| Error::unwritable(path, source);
+    if !is_special(path).map_err(unwritable)? {
+        return replace(path, bytes);
+    }
+    let mut file = OpenOptions::new().write(true).open(path).map_err(unwritable)?;
+    file.write_all(bytes).map_err(unwritable)
+}
+
+/// Tells whether something stands at a path, behind links, that must not be replaced by a file: a pipe, a device, a socket.
+pub fn is_special(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(meta) => Ok(!meta.is_file() && !meta.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
@@ -62,7 +81,7 @@ fn sync_folder(target: &Path) {
 }
 
 /// Where a link finally points, existing or not.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
+pub fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut here = path.to_owned();
     for _ in 0..MAX_LINKS {
         match fs::symlink_metadata(&here) {

@@ -15,6 +15,7 @@ use hermes_types::{Cancel, Clock, Command, Environment};
 const WARM_UP: usize = 20;
 const CALLS: usize = 300;
 const BUDGET: Duration = Duration::from_millis(5);
+const FENCE_BUDGET: Duration = Duration::from_millis(3);
 
 fn main() {
     // `cargo test --benches` asks for a look, not for numbers.
@@ -31,6 +32,7 @@ fn main() {
     show("bash -c true, started by hand", &bare, &bare);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut all = Vec::new();
     for (what, mode) in [("guarded", SandboxMode::Off), ("guarded and fenced", SandboxMode::Auto)] {
         let local = place(mode, folder.path().to_owned());
         let cancel = Cancel::new();
@@ -40,8 +42,14 @@ fn main() {
             runtime.block_on(local.run(command, &cancel)).expect("it runs");
         });
         show(what, &times, &bare);
+        all.push(times);
     }
     println!("budget over bash: {BUDGET:?}");
+    let middle = |times: &[Duration]| times.get(times.len() / 2).copied().unwrap_or_default();
+    if let [guarded, fenced] = all.as_slice() {
+        let fence = middle(fenced).saturating_sub(middle(guarded));
+        println!("the fence costs {fence:.2?} a command (budget {FENCE_BUDGET:?})");
+    }
 }
 
 fn place(mode: SandboxMode, folder: PathBuf) -> Local {
@@ -54,6 +62,7 @@ fn place(mode: SandboxMode, folder: PathBuf) -> Local {
         user_home: home,
         temporary: vec![folder.clone()],
         writable: Vec::new(),
+        programs: Vec::new(),
     };
     let options = LocalOptions {
         variables: Variables::for_commands(base, &[], &[]),

@@ -197,6 +197,7 @@ impl Shared {
         }
         self.ring().finish();
         lock(&self.input).take();
+        running.sweep();
         let code = if *lock(&self.killed) { KILLED } else { code };
         self.ended.send_replace(Some(code));
         let _ended = self.ending.lock().await;

@@ -20,7 +20,7 @@ use crate::group::{Group, Scope};
 use crate::guardian;
 use crate::keeper;
 use crate::mark::Mark;
-use crate::sandbox::Fence;
+use crate::sandbox::{Bound, Fence, follow};
 use crate::stream::Stream;
 
 const ROWS: u16 = 30;
@@ -73,11 +73,19 @@ pub(crate) struct Running {
     pub(crate) errors: Option<Stream>,
     pub(crate) input: Option<Stream>,
     ended: bool,
+    fence: Option<Arc<Fence>>,
 }
 
 impl Running {
     pub(crate) fn group(&self) -> Group {
         self.group
+    }
+
+    /// Puts back what it must not leave.
+    pub(crate) fn sweep(&self) {
+        if let Some(fence) = &self.fence {
+            fence.sweep();
+        }
     }
 
     /// Reaps it. May be dropped and asked again.
@@ -122,8 +130,11 @@ impl Drop for Running {
             self.group.kill();
         }
         self.group.let_go();
-        if self.lifetime == Lifetime::Bound {
-            guardian::forget(self.group);
+        match (self.lifetime, self.fence.take()) {
+            // What it left running is looked after, and dies with us.
+            (Lifetime::Bound, Some(fence)) => follow(fence, self.group, Bound::Yes),
+            (Lifetime::Bound, None) => guardian::forget(self.group),
+            (Lifetime::Free, _) => {}
         }
     }
 }
@@ -149,13 +160,15 @@ impl Launch {
             .stderr(stderr)
             .kill_on_drop(self.lifetime == Lifetime::Bound);
         let mark = Mark::new();
-        prepare(&mut command, self.lifetime, (self.scope, mark), self.wiring, self.fence);
+        prepare(&mut command, self.lifetime, (self.scope, mark), self.wiring, self.fence.clone());
+        let waiting = (self.lifetime == Lifetime::Bound).then(|| Expected::new(mark));
         let child = keeper::start(command).await?;
         let group = child.id().and_then(|pid| Group::led_by(pid, self.scope, mark));
         let group = group.ok_or_else(|| io::Error::other("it has no pid"))?;
         group.begin();
-        if self.lifetime == Lifetime::Bound {
+        if let Some(waiting) = waiting {
             guardian::watch(group);
+            std::mem::forget(waiting);
         }
         let interest = if self.wiring == Wiring::Terminal {
             Interest::READABLE | Interest::WRITABLE
@@ -169,7 +182,27 @@ impl Launch {
             (_, None) => None,
         };
         let errors = ours_errors.map(|end| Stream::new(end, Interest::READABLE)).transpose()?;
-        Ok(Running { child, group, lifetime: self.lifetime, output, errors, input, ended: false })
+        if let (Lifetime::Free, Some(fence)) = (self.lifetime, &self.fence) {
+            follow(Arc::clone(fence), group, Bound::No);
+        }
+        let (lifetime, fence) = (self.lifetime, self.fence);
+        Ok(Running { child, group, lifetime, output, errors, input, ended: false, fence })
+    }
+}
+
+/// A bound child that is about to be started. Dropped, it is not.
+struct Expected(Mark);
+
+impl Expected {
+    fn new(mark: Mark) -> Self {
+        guardian::expect(mark);
+        Self(mark)
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        guardian::expect_no_more(self.0);
     }
 }
 

@@ -28,9 +28,20 @@ static MARK: LazyLock<String> = LazyLock::new(|| random_hex(12));
 /// What it was told of files, each once.
 static FLEETING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+/// A child with this mark is about to be started: should we die before its number is known, whoever carries the mark is ended.
+pub(crate) fn expect(mark: Mark) {
+    tell(&format!("+ m{0} {0}", mark.number()));
+}
+
+/// It could not be started.
+pub(crate) fn expect_no_more(mark: Mark) {
+    tell(&format!("- m{}", mark.number()));
+}
+
 /// A group that must not outlive us runs from now on.
 pub(crate) fn watch(group: Group) {
-    tell(&format!("+ {} {}", group.pid(), group.mark().map_or(0, Mark::number)));
+    let number = group.mark().map_or(0, Mark::number);
+    tell(&format!("+ {} {number}\n- m{number}", group.pid()));
 }
 
 /// It has ended, or may go on by itself.

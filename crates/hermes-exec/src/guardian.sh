@@ -1,6 +1,6 @@
-# Reads `+ GROUP MARK`, `- GROUP` and `* BEGINNING`; at the end of its input, which is our end, kills what is left with all
-# that sits in its cell or carries its mark, and removes the files whose paths begin so. Other cells are opened: who sits
-# there was started to run on. $1: what the folders of our cells begin with, $2: the folder they are in, both empty where
+# Reads `+ GROUP MARK`, `- GROUP` and `* BEGINNING`; a group of which only the mark is known yet is called `mMARK`. At the end
+# of its input, which is our end, kills what is left with all that sits in its cell or carries its mark, and removes the files
+# whose paths begin so. Other cells are opened: who sits there was started to run on. $1: what the folders of our cells begin with, $2: the folder they are in, both empty where
 # there are none; $3: our own control group: who was put into another is looked after by somebody else. The shell that
 # starts it ends at once, so that it is no child of ours that somebody would have to wait for.
 exec 3<&0

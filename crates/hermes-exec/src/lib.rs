@@ -22,6 +22,7 @@ mod keeper;
 mod kin;
 mod leftovers;
 mod local;
+mod login;
 mod mark;
 mod memory;
 mod modal;
@@ -58,7 +59,10 @@ pub use remote::{
     Bearings, Distant, FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState, Room, Seat,
     Survey,
 };
-pub use sandbox::{FenceReport, Reach, Refusal, Sandbox, SandboxMode, SandboxPlaces};
+pub use sandbox::{
+    Access, FenceReport, FencedThread, Reach, Refusal, Sandbox, SandboxMode, SandboxPlaces, SandboxState,
+    WriteRule,
+};
 pub use script::{Script, ScriptRun, Scripts};
 pub use shell::quote as shell_quote;
 pub use singularity::{

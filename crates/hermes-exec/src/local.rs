@@ -5,9 +5,10 @@
 //! shell, so a command can break nothing for the next.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use hermes_task::spawn_named;
 use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError};
 use tokio::sync::OnceCell;
 
@@ -15,8 +16,10 @@ use crate::background::{Background, Ear, Screen};
 use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Running, Wiring};
 use crate::group::Scope;
+use crate::guardian::fleeting;
+use crate::login::LoginCache;
 use crate::run::{Ending, Ran, Watch, run};
-use crate::sandbox::{Fence, FenceReport, Sandbox};
+use crate::sandbox::{Fence, FenceReport, Sandbox, Stay};
 use crate::shell::{Kind, Shell, quote};
 use crate::snapshot::{CallScript, Snapshot};
 use crate::variables::Variables;
@@ -42,9 +45,43 @@ pub struct LocalHost {
     options: LocalOptions,
     /// Where the shells' dumps lie: commands in the fence cannot write there.
     dumps: PathBuf,
+    /// Where fenced shells leave their exports.
+    /// Made at the first command: most runs need none.
+    open: OnceLock<OpenFolder>,
     shell: Option<Shell>,
     clock: Arc<dyn Clock>,
     login: OnceCell<Option<Snapshot>>,
+    /// What runs beside lasts as long as this.
+    owner: Cancel,
+}
+
+impl Drop for LocalHost {
+    fn drop(&mut self) {
+        self.owner.cancel();
+    }
+}
+
+fn login_launch(
+    shell: &Shell,
+    script: String,
+    variables: Vec<(String, String)>,
+    lifetime: Lifetime,
+) -> Launch {
+    Launch {
+        program: shell.program.clone(),
+        arguments: vec!["-lc".into(), script.into()],
+        variables,
+        directory: PathBuf::from("/"),
+        lifetime,
+        scope: Scope::Kin,
+        wiring: Wiring::Output,
+        fence: None,
+    }
+}
+
+fn not_read(ended: &std::io::Result<Ending>) -> Option<Snapshot> {
+    tracing::warn!(?ended, "the login shell's environment could not be read; each command starts one");
+    None
 }
 
 impl LocalHost {
@@ -55,7 +92,15 @@ impl LocalHost {
         let options = LocalOptions { sandbox, ..options };
         let shell = Shell::find(&options.variables);
         let dumps = options.sandbox.shelf().unwrap_or_else(|| options.temp.clone());
-        Arc::new(Self { options, dumps, shell, clock, login: OnceCell::new() })
+        Arc::new(Self {
+            options,
+            dumps,
+            open: OnceLock::new(),
+            shell,
+            clock,
+            login: OnceCell::new(),
+            owner: Cancel::new(),
+        })
     }
 
     /// A task's place, which begins in `start`.
@@ -68,9 +113,14 @@ impl LocalHost {
         Local { host: Arc::clone(self), anchor, directory: Mutex::new(start), snapshot: OnceCell::new() }
     }
 
-    /// What holds commands in, in a sentence; none when nothing does and nobody asked for it.
+    /// What holds commands in, in a sentence; none when nothing does and nobody asked for it. What the system allows is
+    /// found out by trying, so it is not asked for before somebody reads it.
     pub fn sandbox_notice(&self) -> Option<String> {
         self.options.sandbox.notice()
+    }
+
+    fn open_folder(&self) -> &OpenFolder {
+        self.open.get_or_init(|| OpenFolder::make(&self.options))
     }
 
     fn shell(&self) -> Result<&Shell, RunError> {
@@ -81,37 +131,94 @@ impl LocalHost {
     async fn login(&self) -> Option<&Snapshot> {
         let taken = self.login.get_or_init(|| async {
             let shell = self.shell.as_ref().filter(|shell| shell.kind == Kind::Bash)?;
+            let snapshot = Snapshot::new(&self.dumps, &self.open_folder().path);
             let path = self.options.variables.get("PATH").unwrap_or_default();
-            let snapshot = Snapshot::new(&self.dumps, &self.options.temp);
-            let launch = Launch {
-                program: shell.program.clone(),
-                arguments: vec!["-lc".into(), snapshot.take_script(path).into()],
-                variables: self.options.variables.pairs(),
-                directory: PathBuf::from("/"),
-                lifetime: Lifetime::Bound,
-                scope: Scope::Kin,
-                wiring: Wiring::Output,
-                fence: None,
+            // Kept only where commands cannot write.
+            let cache = (self.dumps != self.options.temp)
+                .then(|| LoginCache::of(&self.dumps, shell, &self.options.variables));
+            let Some(cache) = cache else {
+                let script = snapshot.take_script(path);
+                let ended = self.run_login(shell, script, self.options.variables.pairs()).await;
+                let taken = matches!(ended, Ok(Ending::Exited(0))) && snapshot.is_taken();
+                return if taken { Some(snapshot) } else { not_read(&ended) };
             };
-            let cancel = Cancel::new();
-            let watch =
-                Watch { limit: LOGIN_LIMIT, clock: &*self.clock, cancel: &cancel, bounds: Bounds::default() };
-            let ended = run(launch, None, watch).await.map(|ran| ran.ending);
-            if matches!(ended, Ok(Ending::Exited(0))) && snapshot.is_taken() {
-                return Some(snapshot);
+            let told = LoginCache::told(&self.options.variables);
+            if !cache.is_there() {
+                let ended = self.run_login(shell, cache.script(path), told).await;
+                if !cache.is_there() {
+                    return not_read(&ended);
+                }
+            } else if cache.is_old(self.clock.now()) {
+                self.take_anew(shell, cache.script(path), told).await;
             }
-            tracing::warn!(
-                ?ended,
-                "the login shell's environment could not be read; each command starts one"
-            );
-            None
+            let loaded = cache.load(&snapshot, &self.options.variables);
+            loaded
+                .inspect_err(|error| tracing::warn!(%error, "the login shell's dump could not be read"))
+                .ok()?;
+            Some(snapshot)
         });
         taken.await.as_ref()
     }
 
-    fn fence(&self, anchor: &Path, directory: &Path) -> Result<Option<Arc<Fence>>, RunError> {
-        let fence = self.options.sandbox.around(anchor, directory).map_err(RunError::Refused)?;
+    async fn run_login(
+        &self,
+        shell: &Shell,
+        script: String,
+        variables: Vec<(String, String)>,
+    ) -> std::io::Result<Ending> {
+        let launch = login_launch(shell, script, variables, Lifetime::Bound);
+        let cancel = Cancel::new();
+        let watch =
+            Watch { limit: LOGIN_LIMIT, clock: &*self.clock, cancel: &cancel, bounds: Bounds::default() };
+        run(launch, None, watch).await.map(|ran| ran.ending)
+    }
+
+    /// Has a login shell fill the dump for later starts, without being waited for. One that hangs is asked to end.
+    async fn take_anew(&self, shell: &Shell, script: String, variables: Vec<(String, String)>) {
+        let launch = login_launch(shell, script, variables, Lifetime::Free);
+        match launch.start().await {
+            Ok(mut running) => {
+                let clock = Arc::clone(&self.clock);
+                spawn_named("login shell", &self.owner, async move {
+                    tokio::select! {
+                        _ = running.wait() => {}
+                        () = clock.sleep(LOGIN_LIMIT * 4) => running.group().end(&*clock).await,
+                    }
+                });
+            }
+            Err(error) => tracing::debug!(%error, "the login shell could not be asked anew"),
+        }
+    }
+
+    fn fence(&self, anchor: &Path, directory: &Path, stay: Stay) -> Result<Option<Arc<Fence>>, RunError> {
+        let fence = self.options.sandbox.around(anchor, directory, stay).map_err(RunError::Refused)?;
         Ok(fence.map(Arc::new))
+    }
+}
+
+/// A folder fenced commands can write to, also where nothing new can be made in the temporary folder itself because the user's
+/// home lies in it.
+#[derive(Debug)]
+struct OpenFolder {
+    path: PathBuf,
+    ours: bool,
+}
+
+impl OpenFolder {
+    fn make(options: &LocalOptions) -> Self {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = fleeting(&options.temp, "hermes-shell-");
+        let made =
+            options.sandbox.is_active() && std::fs::DirBuilder::new().mode(0o700).create(&path).is_ok();
+        if made { Self { path, ours: true } } else { Self { path: options.temp.clone(), ours: false } }
+    }
+}
+
+impl Drop for OpenFolder {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -136,6 +243,11 @@ impl Local {
         self.host.options.sandbox.is_active()
     }
 
+    /// Whether the fence is weaker than it could be, because this system lets us mount nothing.
+    pub fn sandbox_is_partial(&self) -> bool {
+        self.host.options.sandbox.is_partial()
+    }
+
     fn move_to(&self, directory: PathBuf) {
         *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = directory;
     }
@@ -143,7 +255,9 @@ impl Local {
     async fn snapshot(&self) -> Option<&Snapshot> {
         let forked = self.snapshot.get_or_init(|| async {
             let login = self.host.login().await?;
-            login.fork().inspect_err(|error| tracing::warn!(%error, "the dump could not be copied")).ok()
+            let fork =
+                login.fork().inspect_err(|error| tracing::warn!(%error, "the dump could not be copied")).ok();
+            fork.map(|fork| fork.exporting(&self.host.options.sandbox.variables()))
         });
         forked.await.as_ref()
     }
@@ -236,11 +350,19 @@ impl Local {
             let flag = if shell.kind == Kind::Bash { "-lc" } else { "-c" };
             (flag, self.host.options.variables.pairs(), CallScript::plain(text, &directory, purpose))
         };
+        if side == Side::Inside && snapshot.is_none() {
+            let ours = self.host.options.sandbox.variables().into_iter();
+            let ours = ours.filter(|(name, _)| self.host.options.variables.get(name).is_none());
+            variables.extend(ours.map(|(name, value)| (name.to_owned(), value)));
+        }
         if purpose == Use::Background {
             variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));
         }
         let fence = match side {
-            Side::Inside => self.host.fence(&self.anchor, &directory)?,
+            Side::Inside => {
+                let stay = if purpose == Use::Background { Stay::Long } else { Stay::Short };
+                self.host.fence(&self.anchor, &directory, stay)?
+            }
             Side::Outside => None,
         };
         Ok(Prepared { shell, flag, variables, directory, script, fence })

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
+use std::io::Read;
 use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 
@@ -31,8 +32,11 @@ impl Mark {
 
     /// The mark a process carries.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
-        Self::find_in(&limits)
+        // The kernel says all of it at once.
+        let mut limits = [0; 4096];
+        let mut file = fs::File::open(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
+        let length = file.read(&mut limits).ok()?;
+        Self::find_in(std::str::from_utf8(limits.get(..length)?).ok()?)
     }
 
     fn find_in(limits: &str) -> Option<Self> {
@@ -43,13 +47,14 @@ impl Mark {
 
     /// Everyone who carries it and lives, except those somebody else looks after.
     pub(crate) fn carriers(self) -> HashSet<Pid> {
-        let me = geteuid();
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        // Nobody but root could do anything about another user's.
-        let within_reach =
-            |entry: &DirEntry| me.is_root() || entry.metadata().is_ok_and(|found| found.uid() == me.as_raw());
-        let pids = entries.filter(within_reach).filter_map(|entry| parse(entry.file_name().to_str()?));
-        pids.filter(|pid| Self::of(*pid) == Some(self) && !is_zombie(*pid) && is_with_us(*pid)).collect()
+        processes()
+            .filter(|pid| Self::of(*pid) == Some(self) && !is_zombie(*pid) && is_with_us(*pid))
+            .collect()
+    }
+
+    /// Every mark that somebody carries who lives.
+    pub(crate) fn carried() -> HashSet<u64> {
+        processes().filter(|pid| !is_zombie(*pid)).filter_map(Self::of).map(Self::number).collect()
     }
 
     /// Makes the calling process carry it. Only makes a system call, for it is used between fork and exec.
@@ -68,6 +73,19 @@ impl Mark {
     pub(crate) fn number(self) -> u64 {
         self.0.get()
     }
+}
+
+/// Every process that is within our reach: nobody but root could do anything about another user's.
+fn processes() -> impl Iterator<Item = Pid> {
+    let me = geteuid();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let within_reach = move |entry: &DirEntry| {
+        me.is_root() || entry.metadata().is_ok_and(|found| found.uid() == me.as_raw())
+    };
+    entries.filter_map(move |entry| {
+        let pid = parse(entry.file_name().to_str()?)?;
+        within_reach(&entry).then_some(pid)
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Other programs asked for their output: checkers of files, helpers that know a credential.
 //!
-//! No shell reads their arguments and no fence is around them: they are named by the user or by us, never by a model.
+//! No shell reads their arguments. Those that are named by the user run as the user would run them; those that read what a
+//! model wrote run inside a fence.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::capture::Bounds;
 use crate::child::{Launch, Lifetime, Wiring};
 use crate::group::Scope;
 use crate::run::{Ending, Ran, Watch, run};
+use crate::sandbox::{Sandbox, Stay};
 use crate::variables::Variables;
 use crate::worker::Worker;
 
@@ -21,6 +23,8 @@ use crate::worker::Worker;
 pub struct Programs {
     variables: Variables,
     clock: Arc<dyn Clock>,
+    /// The fence around them, and the folder it is about.
+    fence: Option<(Sandbox, PathBuf)>,
 }
 
 /// What becomes of what a program complains about.
@@ -51,7 +55,13 @@ pub struct Program<'a> {
 
 impl Programs {
     pub fn new(variables: Variables, clock: Arc<dyn Clock>) -> Self {
-        Self { variables, clock }
+        Self { variables, clock, fence: None }
+    }
+
+    /// The same inside the fence of a conversation about `anchor`.
+    #[must_use]
+    pub fn within(&self, sandbox: Sandbox, anchor: &Path) -> Self {
+        Self { fence: Some((sandbox, anchor.to_owned())), ..self.clone() }
     }
 
     /// Whether a program of this name is on the path.
@@ -69,10 +79,21 @@ impl Programs {
         program: Program<'_>,
         cancel: &Cancel,
     ) -> Result<(String, ProgramEnd), RunError> {
+        self.output_for(program, None, cancel).await
+    }
+
+    /// Runs it to its end on an input.
+    pub async fn output_for(
+        &self,
+        program: Program<'_>,
+        input: Option<&[u8]>,
+        cancel: &Cancel,
+    ) -> Result<(String, ProgramEnd), RunError> {
         let limit = program.limit;
-        let launch = self.launch(program, Wiring::Output)?;
+        let wiring = if input.is_some() { Wiring::Both } else { Wiring::Output };
+        let launch = self.launch(program, wiring)?;
         let watch = Watch { limit, clock: &*self.clock, cancel, bounds: Bounds::default() };
-        let ran = run(launch, None, watch).await;
+        let ran = run(launch, input, watch).await;
         let Ran { output, ending } = ran.map_err(|error| RunError::Unavailable(error.to_string()))?;
         let end = match ending {
             Ending::Exited(code) => ProgramEnd::Exited(code),
@@ -100,6 +121,12 @@ impl Programs {
         };
         let mut all: Vec<OsString> = vec!["-c".into(), script.into(), found.into_os_string()];
         all.extend(arguments);
+        let fence = match &self.fence {
+            Some((sandbox, anchor)) => {
+                sandbox.around(anchor, directory, Stay::Short).map_err(RunError::Refused)?.map(Arc::new)
+            }
+            None => None,
+        };
         Ok(Launch {
             program: PathBuf::from("/bin/sh"),
             arguments: all,
@@ -108,7 +135,7 @@ impl Programs {
             lifetime: Lifetime::Bound,
             scope: Scope::Kin,
             wiring,
-            fence: None,
+            fence,
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::child::{Launch, Lifetime, Running, Wiring};
 use crate::clip::{Clip, Clipped};
 use crate::group::Scope;
 use crate::program::ProgramEnd;
-use crate::sandbox::{FenceReport, Sandbox};
+use crate::sandbox::{FenceReport, Sandbox, Stay};
 use crate::stream::Stream;
 use crate::variables::Variables;
 
@@ -66,8 +66,11 @@ impl Scripts {
     }
 
     pub async fn run(&self, script: Script<'_>, cancel: &Cancel) -> Result<ScriptRun, RunError> {
-        let fence =
-            self.sandbox.around(script.fenced_to, script.directory).map_err(RunError::Refused)?.map(Arc::new);
+        let fence = self
+            .sandbox
+            .around(script.fenced_to, script.directory, Stay::Short)
+            .map_err(RunError::Refused)?
+            .map(Arc::new);
         let launch = Launch {
             program: script.program.to_owned(),
             arguments: script.arguments,

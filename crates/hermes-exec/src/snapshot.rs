@@ -25,12 +25,24 @@ pub(crate) struct Snapshot {
     base: PathBuf,
     /// Where a call leaves what it has to say; commands may write there.
     open: PathBuf,
+    /// What every call begins with.
+    prelude: String,
 }
 
 impl Snapshot {
     /// Files in `folder`; what calls leave goes through `open`.
     pub(crate) fn new(folder: &Path, open: &Path) -> Self {
-        Self { base: fleeting(folder, "hermes-snap-"), open: open.to_owned() }
+        Self { base: fleeting(folder, "hermes-snap-"), open: open.to_owned(), prelude: String::new() }
+    }
+
+    /// Has every call export these, where it has no others of the name.
+    #[must_use]
+    pub(crate) fn exporting(mut self, variables: &[(&'static str, String)]) -> Self {
+        let one = |(name, value): &(&str, String)| {
+            format!("[ -n \"${{{name}+x}}\" ] || export {name}={}\n", quote(value))
+        };
+        self.prelude = variables.iter().map(one).collect();
+        self
     }
 
     fn file(&self, ending: &str) -> PathBuf {
@@ -48,16 +60,28 @@ impl Snapshot {
         self.file("env")
     }
 
-    /// What a login shell runs to fill both files. What the user's own path has beyond the login shell's comes first.
+    /// What a login shell runs to fill both files.
     pub(crate) fn take_script(&self, path: &str) -> String {
+        Self::dump_script(path, &word(&self.definitions()), &word(&self.exports()))
+    }
+
+    /// Fills both files.
+    pub(crate) fn fill(&self, definitions: &[u8], exports: &[u8]) -> io::Result<()> {
+        write_private(&self.definitions(), definitions)?;
+        write_private(&self.exports(), exports)
+    }
+
+    /// What a login shell runs to fill two files. What the user's own path has beyond the login shell's comes first, each folder once.
+    pub(crate) fn dump_script(path: &str, definitions: &str, exports: &str) -> String {
         let given = quote(path);
-        let (definitions, exports) = (word(&self.definitions()), word(&self.exports()));
         format!(
             "umask 077\n\
              if [ -r ~/.bashrc ]; then . ~/.bashrc; fi </dev/null >/dev/null 2>&1\n\
              __more= __ifs=$IFS IFS=:\n\
              for __one in {given}; do case :$PATH: in *\":$__one:\"*) ;; *) __more=$__more$__one:;; esac; done\n\
-             IFS=$__ifs; export PATH=$__more$PATH; unset __more __one __ifs\n\
+             __all=$__more$PATH __path=\n\
+             for __one in $__all; do case :$__path: in *\":$__one:\"*) ;; *) __path=$__path:$__one;; esac; done\n\
+             IFS=$__ifs; export PATH=${{__path#:}}; unset __more __one __ifs __all __path\n\
              {{ declare -F | while read -r _ _ name; do case $name in _[!_]*) ;; *) declare -f -- \"$name\";; esac; done\n\
              alias -p\n\
              shopt -p\n\
@@ -106,7 +130,8 @@ impl Snapshot {
     }
 
     fn read_in(&self) -> String {
-        format!("{{ . {}; . {}; }} 2>/dev/null", word(&self.definitions()), word(&self.exports()))
+        let (definitions, exports) = (word(&self.definitions()), word(&self.exports()));
+        format!("{{ . {definitions}; . {exports}; }} 2>/dev/null\n{}", self.prelude)
     }
 
     /// Evaluated as a whole, so that a heredoc or a comment at the end cannot reach the lines after it.

@@ -19,7 +19,9 @@ mod all {
     mod modal_direct;
     mod modal_package;
     mod output;
+    mod plants;
     mod program;
+    mod reaches;
     mod remote;
     mod sandbox;
     mod singularity;

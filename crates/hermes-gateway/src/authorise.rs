@@ -37,15 +37,35 @@ pub fn decide(asker: Asker<'_>, env: &Env) -> Access {
     let granted = if listed.is_empty() {
         env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
     } else {
-        let short = user.split('@').next().unwrap_or(user);
-        listed.iter().map(|entry| bare(entry)).any(|entry| {
-            entry == "*"
-                || entry == user
-                || (!short.is_empty() && entry == short)
-                || asker.handle.is_some_and(|handle| entry.eq_ignore_ascii_case(handle))
-        })
+        listed.iter().map(|entry| bare(entry)).any(|entry| entry == "*" || names(entry, user, asker))
     };
     if granted { Access::Granted } else { Access::Denied }
+}
+
+/// Whether the words of a platform are events of other services, written by whoever caused them: data, never commands.
+pub fn is_foreign(platform: &str) -> bool {
+    CHECKED_BY_TRANSPORT.contains(&platform)
+}
+
+/// Whether somebody is let in by name: paired, or listed themselves. One who is let in with everybody else is not.
+pub fn is_owner(asker: Asker<'_>, env: &Env) -> bool {
+    let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return false };
+    if is_foreign(asker.platform) {
+        return false;
+    }
+    let listed = allowlist(&asker.platform.to_uppercase(), env);
+    asker.paired || listed.iter().any(|entry| names(bare(entry), user, asker))
+}
+
+/// Whether an entry of a list means this person.
+fn names(entry: &str, user: &str, asker: Asker<'_>) -> bool {
+    // A number of WhatsApp has its server behind it; elsewhere what stands before the sign says nothing.
+    let number = user.split_once('@').filter(|_| asker.platform == "whatsapp").map(|(number, _)| number);
+    // Digits are an id. Anybody could take them for a handle.
+    let is_id = !entry.is_empty() && entry.chars().all(|c| c.is_ascii_digit());
+    entry == user
+        || number.is_some_and(|number| !number.is_empty() && entry == number)
+        || (!is_id && asker.handle.is_some_and(|handle| entry.eq_ignore_ascii_case(handle)))
 }
 
 /// An entry of a list without the dress some platforms copy it in: `<@42>`, `user:42`, `@alice`.
@@ -118,8 +138,34 @@ mod tests {
             (Denied, "discord", Some("42"), false, &[("DISCORD_ALLOWED_USERS", "alic,421")][..]),
             (Granted, "matrix", Some("@a:b.c"), false, &[("MATRIX_ALLOWED_USERS", "@a:b.c")][..]),
             (Denied, "matrix", Some("@a:b.c"), false, &[("MATRIX_ALLOWED_USERS", "@b:b.c,@,<>")][..]),
+            (Denied, "email", Some("bob@evil.example"), false, &[("EMAIL_ALLOWED_USERS", "bob")][..]),
         ] {
             assert_eq!(ask(platform, user, paired, env), expected, "{platform} {user:?} {env:?}");
+        }
+    }
+
+    #[test]
+    fn digits_are_an_id_and_never_a_handle() {
+        let env = Env::from_pairs([("DISCORD_ALLOWED_USERS", "42"), ("TELEGRAM_ALLOWED_USERS", "42")]);
+        for platform in ["discord", "telegram"] {
+            let stranger = Asker { platform, user_id: Some("666"), handle: Some("42"), paired: false };
+            assert_eq!(decide(stranger, &env), Access::Denied, "{platform}");
+            assert_eq!(decide(Asker { user_id: Some("42"), ..stranger }, &env), Access::Granted);
+        }
+    }
+
+    #[test]
+    fn an_owner_is_named() {
+        let asker = Asker { platform: "slack", user_id: Some("U1"), handle: Some("ann"), paired: false };
+        for (expected, asker, env) in [
+            (false, asker, &[("SLACK_ALLOW_ALL_USERS", "1")][..]),
+            (false, asker, &[("SLACK_ALLOWED_USERS", "*")][..]),
+            (true, asker, &[("SLACK_ALLOWED_USERS", "*,U1")][..]),
+            (true, asker, &[("GATEWAY_ALLOWED_USERS", "ann")][..]),
+            (true, Asker { paired: true, ..asker }, &[][..]),
+            (false, Asker { platform: "webhook", paired: true, ..asker }, &[][..]),
+        ] {
+            assert_eq!(is_owner(asker, &Env::from_pairs(env.iter().copied())), expected, "{env:?}");
         }
     }
 }

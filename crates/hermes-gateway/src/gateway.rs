@@ -11,7 +11,7 @@ use hermes_types::{Cancel, Channel, Clock, HolderId, Piece, Reply};
 
 use crate::attend::Attended;
 use crate::cron::Places;
-use crate::deliver::Delivery;
+use crate::deliver::{self, Delivery};
 use crate::desk::Desk;
 use crate::pairing::Pairing;
 use crate::ports::Ports;
@@ -141,21 +141,31 @@ impl Gateway {
     pub async fn enqueue(&self, reply: Reply) -> Result<(), Error> {
         let platform = reply.platform.clone();
         let conversation = format!("{platform}:{}", reply.place.chat_id);
-        self.store.enqueue(&conversation, reply, self.clock.now()).await?;
+        for part in deliver::in_parts(reply, self.delivery.abilities(&platform)) {
+            self.store.enqueue(&conversation, part, self.clock.now()).await?;
+        }
         self.delivery.wake(&platform);
         Ok(())
     }
 
     /// Says something in the chat of a conversation. One that is in no chat hears nothing.
     pub async fn tell_conversation(&self, key: &str, text: String, idempotency_key: String) {
-        let origin = match self.index.find(key).await {
+        let found = match self.index.find(key).await {
             Ok(entry) => entry.and_then(|entry| entry.origin),
             Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
         };
-        let Some(origin) = origin else { return };
+        let (platform, place) = match found {
+            Some(origin) => (origin.platform.clone(), origin.place()),
+            // Work in the background is in no chat of its own: it answers where it was asked for.
+            None => match self.store.newest_envelope(key).await {
+                Ok(Some(envelope)) => (envelope.platform, envelope.place),
+                Ok(None) => return,
+                Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
+            },
+        };
         let reply = Reply {
-            platform: origin.platform.clone(),
-            place: origin.place(),
+            platform,
+            place,
             pieces: vec![Piece::Text { text }],
             reply_to: None,
             choices: Vec::new(),
@@ -184,11 +194,22 @@ impl Gateway {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Ends everything. Turns that run are left as a killed process would leave them: the next start takes them up.
+    /// Ends everything in good order. Turns that still run are left to the next process, which goes on with them; that is
+    /// no cut-off.
     pub async fn stop(&self) {
+        self.abort().await;
+        match self.store.leave_turns().await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "turns are left to the next start"),
+            Err(error) => tracing::warn!(%error, "turns that run count as cut off at the next start"),
+        }
+        self.tidy().await;
+    }
+
+    /// Ends everything where it stands, as the death of the process would.
+    pub async fn abort(&self) {
         self.turns.shut_down().await;
         self.tasks.shut_down().await;
-        self.tidy().await;
     }
 
     /// Keeps files for other programs up to date; called now and then.

@@ -16,6 +16,7 @@ const EVERY: Duration = Duration::from_mins(5);
 const FILES_FOR: Duration = Duration::from_hours(24);
 /// A conversation shorter than this holds nothing to keep.
 const LEAST_MESSAGES: usize = 4;
+const PRUNED_AT_ONCE: usize = 200;
 /// In an entry: its notes were taken.
 const FLUSHED: &str = "memory_flushed";
 
@@ -28,6 +29,7 @@ impl Gateway {
             loop {
                 gateway.take_notes_of_expired().await;
                 gateway.remove_old_files();
+                prune_settled(&gateway).await;
                 gateway.write_directory().await;
                 gateway.clock.sleep(EVERY).await;
             }
@@ -87,6 +89,21 @@ impl Gateway {
         let oldest = self.clock.now().minus(FILES_FOR);
         for folder in [home.images_cache(), home.documents_cache()] {
             remove_older(&folder, oldest);
+        }
+    }
+}
+
+/// Removes messages and replies that were settled long ago, a few at a time, so that others get their turn in between.
+async fn prune_settled(gateway: &Gateway) {
+    let days = gateway.live.now().config.int("gateway.queue_retention_days").unwrap_or(30);
+    let Some(days) = u64::try_from(days).ok().filter(|days| *days > 0) else { return };
+    let before =
+        gateway.clock.now().minus(Duration::from_hours(24) * u32::try_from(days).unwrap_or(u32::MAX));
+    loop {
+        match gateway.store.prune_settled(before, PRUNED_AT_ONCE).await {
+            Ok(count) if count < PRUNED_AT_ONCE => return,
+            Ok(_) => {}
+            Err(error) => return tracing::warn!(%error, "old messages could not be removed"),
         }
     }
 }

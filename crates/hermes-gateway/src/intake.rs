@@ -1,11 +1,12 @@
 //! Taking messages in: who may speak, which conversation it is, and onto the disk before anybody is told.
 
-use hermes_store::{Closing, Intake as Taken, Settled, Waiting};
+use hermes_store::{Closing, FollowUp, Intake as Taken, Settled, Waiting};
 use hermes_types::{
     Accepted, Answer, Approval, BoxFuture, ChannelError, ChatKind, Envelope, InboxId, Intake, Piece, Reply,
 };
 
 use crate::authorise::{self, Access, Asker};
+use crate::deliver;
 use crate::desk::{Arrival, Busy, Kind, Phase, Stop};
 use crate::gateway::Gateway;
 use crate::pairing::NoCode;
@@ -34,10 +35,19 @@ impl Gateway {
     }
 
     fn access(&self, envelope: &Envelope, settings: &Settings) -> Access {
+        authorise::decide(self.asker(envelope), &settings.env)
+    }
+
+    fn asker<'a>(&self, envelope: &'a Envelope) -> Asker<'a> {
         let user_id = envelope.sender.user_id.as_deref();
         let paired = user_id.is_some_and(|id| self.pairing.is_approved(&envelope.platform, id));
         let handle = envelope.sender.handle.as_deref();
-        authorise::decide(Asker { platform: &envelope.platform, user_id, handle, paired }, &settings.env)
+        Asker { platform: &envelope.platform, user_id, handle, paired }
+    }
+
+    /// Whether a message is from somebody who was let in by name.
+    pub(crate) fn is_from_owner(&self, envelope: &Envelope) -> bool {
+        authorise::is_owner(self.asker(envelope), &self.live.now().env)
     }
 
     /// Strangers get a code in a direct message, and silence everywhere else.
@@ -64,7 +74,7 @@ impl Gateway {
             // Asked again too soon: the code of the first time is still good, and an answer each time could be used to
             // have the bot write to somebody.
             Err(NoCode::TooSoon) => return Ok(()),
-            Err(NoCode::LockedOut | NoCode::TooManyPending) => {
+            Err(NoCode::LockedOut) => {
                 "Too many pairing requests right now. Please try again later.".to_owned()
             }
         };
@@ -131,14 +141,22 @@ impl Gateway {
             Aside::Command(typed) => match self.run_command(&row, &typed).await {
                 Done::Said(text) => text,
                 Done::Words(_) => None,
+                Done::Begin(text, work) => {
+                    self.settle_and_begin(&row, text, *work).await;
+                    return self.leave_aside(&key, row.id);
+                }
             },
             Aside::Stop => Some(self.stop_turn(&row).await.to_owned()),
         };
         self.settle_row(&row, text).await;
-        self.desk.done_aside(&key, row.id);
+        self.leave_aside(&key, row.id);
+    }
+
+    fn leave_aside(&self, key: &str, row: InboxId) {
+        self.desk.done_aside(key, row);
         // The worker may have passed this row over while it was dealt with here.
-        if self.desk.arrive(&key) == Arrival::StartWorker {
-            self.start_worker(key);
+        if self.desk.arrive(key) == Arrival::StartWorker {
+            self.start_worker(key.to_owned());
         }
     }
 
@@ -169,10 +187,31 @@ impl Gateway {
         }
     }
 
+    /// Closes a row with an answer and takes in the work it asked for, in one step.
+    pub(crate) async fn settle_and_begin(&self, row: &Waiting, text: String, work: FollowUp) {
+        let FollowUp { conversation, envelope } = work.clone();
+        let settled = Settled {
+            inbox: vec![row.id],
+            closing: Closing::Done,
+            note: None,
+            conversation: row.conversation.clone(),
+            replies: vec![answer_to(&row.envelope, text, format!("in:{}", row.id))],
+            at: self.clock.now(),
+        };
+        match self.store.settle_with(settled, work).await {
+            Ok(Taken::New(id)) => self.hand_over(Waiting { id, conversation, envelope, turn: None }),
+            Ok(Taken::Duplicate(_)) => {}
+            Err(error) => tracing::error!(%error, "work in the background could not be written down"),
+        }
+        self.delivery.wake(&row.envelope.platform);
+    }
+
     /// Closes a row with an answer, or without one.
     pub(crate) async fn settle_row(&self, row: &Waiting, text: Option<String>) {
         let key = format!("in:{}", row.id);
-        let replies = text.map(|text| answer_to(&row.envelope, text, key)).into_iter().collect();
+        let abilities = self.delivery.abilities(&row.envelope.platform);
+        let reply = text.map(|text| answer_to(&row.envelope, text, key));
+        let replies = reply.into_iter().flat_map(|reply| deliver::in_parts(reply, abilities)).collect();
         let settled = Settled {
             inbox: vec![row.id],
             closing: Closing::Done,
@@ -220,6 +259,9 @@ pub(crate) enum Which<'a> {
 impl Gateway {
     /// A command, as it was typed; a word of the user's own that begins the conversation anew counts as one.
     pub(crate) fn typed(&self, envelope: &Envelope) -> Option<Typed> {
+        if authorise::is_foreign(&envelope.platform) {
+            return None;
+        }
         let text = envelope.text();
         let is_trigger = |trigger: &String| trigger.trim().eq_ignore_ascii_case(text.trim());
         if self.live.now().reset_triggers.iter().any(is_trigger) {
@@ -248,7 +290,7 @@ fn beside(envelope: &Envelope, typed: Option<Typed>, busy: Busy) -> Beside {
             None => interrupting(envelope, busy),
         };
     }
-    match busy.question {
+    match busy.question.filter(|_| !authorise::is_foreign(&envelope.platform)) {
         Some(Kind::Approval) => {
             if let Some(approval) = plain_approval(&text) {
                 return Beside::Do(Aside::Approve(approval));

@@ -7,6 +7,7 @@
 
 mod attend;
 pub mod authorise;
+mod chat_names;
 mod courier;
 pub mod cron;
 mod deliver;

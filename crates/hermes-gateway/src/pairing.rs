@@ -20,7 +20,8 @@ const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const LENGTH: usize = 8;
 const VALID_FOR: f64 = 3600.0;
 const BETWEEN_REQUESTS: f64 = 600.0;
-const MOST_PENDING: usize = 3;
+/// Beyond this many the oldest request gives way, so that strangers cannot keep others out.
+const MOST_PENDING: usize = 100;
 const MOST_FAILURES: u64 = 5;
 const LOCKED_FOR: f64 = 3600.0;
 
@@ -51,7 +52,6 @@ pub struct Approved {
 pub enum NoCode {
     LockedOut,
     TooSoon,
-    TooManyPending,
 }
 
 /// What came of a code.
@@ -102,8 +102,12 @@ impl Pairing {
         if last.is_some_and(|last| now - last < BETWEEN_REQUESTS) {
             return Ok(Err(NoCode::TooSoon));
         }
-        if pending.len() >= MOST_PENDING {
-            return Ok(Err(NoCode::TooManyPending));
+        // The same person again: the code of before is replaced, so that nobody takes more than one place.
+        pending.retain(|_, request| request.user_id != user_id);
+        while pending.len() >= MOST_PENDING {
+            let oldest = pending.iter().min_by(|a, b| a.1.created_at.total_cmp(&b.1.created_at));
+            let Some(oldest) = oldest.map(|(code, _)| code.clone()) else { break };
+            pending.remove(&oldest);
         }
         let Some(code) = random_code() else { return Ok(Err(NoCode::LockedOut)) };
         let request = Request {

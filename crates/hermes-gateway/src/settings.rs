@@ -1,11 +1,12 @@
 //! The configuration as the gateway sees it, read again whenever its files change.
 //!
-//! Order: environment, config.yaml, gateway.json, defaults. What is malformed is skipped, never fatal.
+//! Order: environment, config.yaml, gateway.json, defaults. What is malformed is skipped, never fatal; files that cannot be
+//! used at all change nothing while the gateway runs: the last good reading stays in force.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hermes_config::env::bridge::bridge;
@@ -237,7 +238,16 @@ struct Inner {
     home: Home,
     shell: Env,
     folder: PathBuf,
-    current: Mutex<(Stamps, Arc<Settings>)>,
+    reading: Mutex<Reading>,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Reading {
+    stamps: Stamps,
+    settings: Arc<Settings>,
+    /// Why the files cannot be used as they are now.
+    problem: Option<String>,
 }
 
 /// When and how long each file was.
@@ -245,22 +255,50 @@ type Stamps = [Option<(SystemTime, u64)>; 3];
 
 impl Live {
     pub fn new(home: Home, shell: Env, folder: PathBuf) -> Self {
-        let current = (stamps(&home), Arc::new(Settings::read(&home, &shell, &folder)));
-        Self { inner: Arc::new(Inner { home, shell, folder, current: Mutex::new(current) }) }
+        let read = Settings::read(&home, &shell, &folder);
+        let problem = read.config.require_usable(&read.env).err().map(|error| error.to_string());
+        let reading = Reading { stamps: stamps(&home), settings: Arc::new(read), problem };
+        Self { inner: Arc::new(Inner { home, shell, folder, reading: Mutex::new(reading) }) }
     }
 
     pub fn home(&self) -> &Home {
         &self.inner.home
     }
 
+    /// Returns why the files cannot be used as they are now; settings read before are in force then.
+    pub fn problem(&self) -> Option<String> {
+        self.read_if(|known, found| known != found).problem.clone()
+    }
+
     pub fn now(&self) -> Arc<Settings> {
-        let Inner { home, shell, folder, current } = &*self.inner;
+        self.read_if(|known, found| known != found).settings.clone()
+    }
+
+    /// Reads the files again, changed or not.
+    pub fn reread(&self) -> Arc<Settings> {
+        self.read_if(|_, _| true).settings.clone()
+    }
+
+    /// Reads the files if that is wanted; what cannot be used changes nothing.
+    fn read_if(&self, wanted: impl FnOnce(&Stamps, &Stamps) -> bool) -> MutexGuard<'_, Reading> {
+        let Inner { home, shell, folder, reading } = &*self.inner;
         let found = stamps(home);
-        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.0 != found {
-            *current = (found, Arc::new(Settings::read(home, shell, folder)));
+        let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted(&reading.stamps, &found) {
+            let read = Settings::read(home, shell, folder);
+            reading.stamps = found;
+            match read.config.require_usable(&read.env) {
+                Ok(()) => {
+                    reading.settings = Arc::new(read);
+                    reading.problem = None;
+                }
+                Err(error) => {
+                    tracing::error!("{error}. The settings read before stay in force");
+                    reading.problem = Some(error.to_string());
+                }
+            }
         }
-        current.1.clone()
+        reading
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pure decisions about what may be reached and what may be shown.
 //!
 //! Holds rules, not deeds: nothing here opens a socket, reads a file or asks a clock. A decision depends on its arguments
-//! alone, and no input, however hostile, makes one panic or take more than linear time.
+//! alone (but for the secrets of this installation, which are masked wherever they stand), and no input, however hostile, makes one panic or take more than linear time.
 
 mod ansi;
 mod command;
@@ -10,7 +10,7 @@ mod redact;
 mod url;
 
 pub use ansi::strip_ansi;
-pub use command::{Judgement, Places, covers, decide, is_like, is_same_key, judge};
+pub use command::{Judgement, Places, covers, decide, executed_words, is_like, is_same_key, judge};
 pub use injection::{Finding, Material, find_injections};
-pub use redact::{Assignments, PhoneNumbers, Redaction, Redactor, redact};
+pub use redact::{Assignments, PhoneNumbers, Redaction, learn_secrets, redact};
 pub use url::{AddressKind, Blocklist, Denied, PrivateAddresses, Reason, UrlPolicy};

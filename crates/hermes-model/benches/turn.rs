@@ -158,6 +158,8 @@ fn client(clock: &Arc<RealClock>, mode: Mode, server: SocketAddr) -> ModelClient
         if mode == Mode::Anthropic { format!("http://{server}") } else { format!("http://{server}/v1") };
     let endpoint = Endpoint {
         model: "test-model".into(),
+        model_choice: hermes_model::provider::ModelChoice::Said,
+        key_origin: None,
         wire: WireOptions::new(mode, "custom", &base),
         credentials: Arc::new(FixedKey(Presented::Bearer(Secret::new("sk-bench-0123456789abcdef")))),
         context_window: 128_000,

@@ -170,6 +170,10 @@ impl Client {
     }
 }
 
+/// Idle connections kept per host, and how long.
+const MOST_IDLE: usize = 16;
+const IDLE_FOR: std::time::Duration = std::time::Duration::from_secs(20);
+
 fn check_shape(url: &Url) -> Result<(), Error> {
     let web = matches!(url.scheme(), "http" | "https") && url.has_host();
     if web { Ok(()) } else { Err(Error::InvalidUrl) }
@@ -187,6 +191,9 @@ fn build(
         .dns_resolver(Arc::new(resolver))
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(config.connect_timeout)
+        // Connections that only wait cost memory: a burst leaves a few of them, and not for long.
+        .pool_max_idle_per_host(MOST_IDLE)
+        .pool_idle_timeout(IDLE_FOR)
         .user_agent(config.user_agent.as_str())
         .referer(false);
     let unusable =

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hermes_config::lock::{Lock, Patience};
@@ -124,18 +124,15 @@ impl JobFile {
     ) -> Result<T> {
         let folder = self.home.folder("cron")?;
         let _lock = Lock::take(&folder.join(".jobs.lock"), PATIENCE)?;
-        let (mut content, aside) = match self.look() {
-            Found::Content(content) | Found::Repaired(content) => (content, false),
-            Found::Nothing => (Content::default(), false),
-            Found::Unreadable => (Content::default(), true),
+        let mut content = match self.look() {
+            Found::Content(content) | Found::Repaired(content) => content,
+            Found::Nothing => Content::default(),
+            Found::Unreadable => return Err(crate::Error::Unreadable { path: self.path() }),
             Found::Failed(error) => return Err(ConfigError::unreadable(&self.path(), error).into()),
         };
         let (answer, save) = change(&mut content)?;
         if save == Save::No {
             return Ok(answer);
-        }
-        if aside {
-            self.move_aside()?;
         }
         if !now.is_empty() {
             content.more.insert("updated_at".to_owned(), Value::String(now.to_owned()));
@@ -160,14 +157,6 @@ impl JobFile {
         }
         parse(&without_raw_controls(text)).map_or(Found::Unreadable, Found::Repaired)
     }
-
-    fn move_aside(&self) -> Result<()> {
-        let path = self.path();
-        let aside = free_name(&path);
-        fs::rename(&path, &aside).map_err(|source| ConfigError::unwritable(&path, source))?;
-        tracing::error!(kept = %aside.display(), "jobs.json could not be read; it is kept under another name and a new one is begun");
-        Ok(())
-    }
 }
 
 /// Whether something changed.
@@ -175,11 +164,6 @@ impl JobFile {
 pub(crate) enum Save {
     Yes,
     No,
-}
-
-fn free_name(path: &Path) -> PathBuf {
-    let named = |number: u32| path.with_file_name(format!("jobs.json.unreadable-{number}"));
-    (1..u32::MAX).map(named).find(|name| !name.exists()).unwrap_or_else(|| named(0))
 }
 
 fn parse(text: &str) -> Option<Content> {

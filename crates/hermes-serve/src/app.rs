@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use crate::error::{ApiError, StartError};
 use crate::idle::Idle;
 use crate::keyed;
+use crate::repeats::Repeats;
 use crate::runs::Runs;
 use crate::settings::ServerSettings;
 
@@ -29,6 +30,8 @@ pub struct Inner {
     pub(crate) responses: Responses,
     /// Requests with a key that run here.
     pub(crate) keyed: keyed::Running,
+    /// Requests without a key that a client may repeat by itself.
+    pub(crate) repeats: Repeats,
     pub(crate) idle: Idle,
     pub(crate) runs: Runs,
     pub(crate) turns: Arc<Semaphore>,
@@ -61,6 +64,7 @@ impl App {
         Ok(Self {
             inner: Arc::new(Inner {
                 keyed: keyed::Running::default(),
+                repeats: Repeats::default(),
                 idle: Idle::default(),
                 runs: Runs::default(),
                 tasks: Tasks::new(cancel),

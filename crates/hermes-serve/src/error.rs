@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use hermes_agent::{PastTurn, account};
+use hermes_store::ToolCallRecord;
 use hermes_types::ModelError;
 use serde_json::json;
 use thiserror::Error;
@@ -13,9 +15,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error(
-        "the API server refuses to listen on {host} without a key: set API_SERVER_KEY in .env, or API_SERVER_HOST=127.0.0.1"
+        "the API server needs a key: run `hermes gateway setup` to make one, or set API_SERVER_KEY in .env"
     )]
-    NoKey { host: String },
+    NoKey,
     #[error(
         "cannot listen on {address}: {reason}. Another program may be using the port; API_SERVER_PORT or WEBHOOK_PORT chooses another"
     )]
@@ -39,6 +41,16 @@ pub(crate) struct ApiError {
     pub(crate) param: Option<String>,
     /// Seconds until another attempt makes sense.
     pub(crate) retry_after: Option<u32>,
+    /// Whether clients may repeat the request by themselves.
+    pub(crate) retry: Retry,
+}
+
+/// Whether a request that failed may be repeated by a client library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retry {
+    AsTheStatusSays,
+    /// Its turn has acted: a repeat would act again.
+    Never,
 }
 
 impl ApiError {
@@ -47,7 +59,14 @@ impl ApiError {
         code: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
     ) -> Self {
-        Self { status, message: message.into(), code: Some(code.into()), param: None, retry_after: None }
+        Self {
+            status,
+            message: message.into(),
+            code: Some(code.into()),
+            param: None,
+            retry_after: None,
+            retry: Retry::AsTheStatusSays,
+        }
     }
 
     /// A body that cannot be used, and the field that is the reason.
@@ -58,6 +77,7 @@ impl ApiError {
             code: Some("invalid_value".into()),
             param: Some(param.into()),
             retry_after: None,
+            retry: Retry::AsTheStatusSays,
         }
     }
 
@@ -98,7 +118,34 @@ impl ApiError {
     pub(crate) fn cut_off_twice() -> Self {
         let message = "Hermes was cut off twice while it worked on this request, so it is not tried again. What was done \
                        until then is kept; send the request with another Idempotency-Key to run it anew";
-        Self::new(StatusCode::GONE, "cut_off_twice", message)
+        Self { retry: Retry::Never, ..Self::new(StatusCode::GONE, "cut_off_twice", message) }
+    }
+
+    /// Makes this the failure of a turn that had started these tools: not one that clients repeat by themselves.
+    #[must_use]
+    pub(crate) fn after(mut self, calls: &[ToolCallRecord]) -> Self {
+        if calls.is_empty() {
+            return self;
+        }
+        if matches!(self.status.as_u16(), 408 | 409 | 429 | 500..) {
+            self.status = StatusCode::FAILED_DEPENDENCY;
+        }
+        self.message = format!("{} {}", self.message, account(calls));
+        self.retry_after = None;
+        self.retry = Retry::Never;
+        self
+    }
+
+    /// A request that was run before, acted, and came to no answer.
+    pub(crate) fn repeated(past: &PastTurn) -> Self {
+        let message = "This request was run before and ended without an answer. It is not run again by itself, because that \
+                       would repeat what its tools did; change it, or send it with another Idempotency-Key, to run it anew.";
+        Self::new(StatusCode::FAILED_DEPENDENCY, "already_acted", message).after(&past.calls)
+    }
+
+    /// Returns whether the failed turn had started tools.
+    pub(crate) fn has_acted(&self) -> bool {
+        self.retry == Retry::Never
     }
 
     fn kind(&self) -> &'static str {
@@ -153,6 +200,9 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, Json(self.body())).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
+        }
+        if self.retry == Retry::Never {
+            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         }
         response
     }

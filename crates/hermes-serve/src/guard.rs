@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, ORIGIN, VARY};
+use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, ORIGIN, VARY};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -20,6 +20,18 @@ const HEADERS: &str = "Authorization, Content-Type, Idempotency-Key";
 
 /// Looks at the origin first, then at the key, and dresses the answer.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let has_body = request.headers().contains_key("transfer-encoding")
+        || request.headers().get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+    let mut response = pass(app, request, next).await;
+    let refused = matches!(response.status().as_u16(), 401 | 403 | 404 | 405 | 413);
+    if refused && has_body {
+        // What was not read of the body would be taken for the next request, so this connection ends.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn pass(app: App, request: Request, next: Next) -> Response {
     let origin = request.headers().get(ORIGIN).cloned();
     let allowed = match &origin {
         Some(origin) => match allowed_origin(origin, &app.settings.cors_origins) {
@@ -52,7 +64,7 @@ fn is_open(path: &str) -> bool {
 }
 
 fn has_key(headers: &HeaderMap, app: &App) -> bool {
-    let Some(key) = &app.settings.key else { return true };
+    let Some(key) = &app.settings.key else { return false };
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = given.and_then(|text| {
         text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer ")).and(text.get(7..))
@@ -87,6 +99,7 @@ fn dressed(mut response: Response, origin: Option<HeaderValue>) -> Response {
 
 /// The whole body, if it is not too large and does not take for ever.
 pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+    let most = app.settings.largest_with_images;
     let limit = app.settings.largest_body;
     let too_large = || {
         ApiError::new(
@@ -104,11 +117,11 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
                 "Content-Length must be a number",
             ));
         };
-        if length > limit {
+        if length > most {
             return Err(too_large());
         }
     }
-    let reading = Limited::new(body, limit).collect();
+    let reading = Limited::new(body, most).collect();
     let read = tokio::select! {
         read = reading => read,
         () = app.gateway.clock.sleep(SLOWEST_BODY) => {
@@ -116,8 +129,16 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
         }
     };
     match read {
-        Ok(collected) => Ok(collected.to_bytes()),
+        Ok(collected) => {
+            let bytes = collected.to_bytes();
+            if bytes.len() > limit && !holds_image(&bytes) { Err(too_large()) } else { Ok(bytes) }
+        }
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
         Err(error) => Err(ApiError::field("body", format!("The body could not be read: {error}"))),
     }
+}
+
+fn holds_image(body: &Bytes) -> bool {
+    const MARK: &[u8] = b"data:image/";
+    body.windows(MARK.len()).any(|window| window == MARK)
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::run;
 
 pub(crate) async fn plain(State(app): State<App>) -> Json<Value> {
     Json(json!({"status": "ok", "platform": "hermes-agent", "version": app.version}))
@@ -15,12 +16,18 @@ pub(crate) async fn plain(State(app): State<App>) -> Json<Value> {
 pub(crate) async fn detailed(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let gateway = &app.gateway;
     let now = gateway.clock.now();
+    let checks = checks(&app).await;
+    let sound = checks.iter().all(|(_, problem)| problem.is_none());
+    let told: serde_json::Map<String, Value> = checks
+        .into_iter()
+        .map(|(name, problem)| (name.to_owned(), Value::String(problem.unwrap_or_else(|| "ok".to_owned()))))
+        .collect();
     let (inbox, outbox) = (gateway.store.inbox_depth().await?, gateway.store.outbox_depth().await?);
     let age = |oldest: Option<hermes_types::Timestamp>| oldest.map(|oldest| now.since(oldest).as_secs());
     let active = gateway.active() + app.running();
     Ok(Json(json!({
-        "status": "ok",
-        "readiness": {"status": "ready", "checks": {"state_db": "ok", "config": "ok", "gateway": "ok"}},
+        "status": if sound { "ok" } else { "degraded" },
+        "readiness": {"status": if sound { "ready" } else { "not_ready" }, "checks": told},
         "platform": "hermes-agent",
         "version": app.version,
         "gateway_state": if gateway.is_draining() { "draining" } else { "running" },
@@ -34,6 +41,20 @@ pub(crate) async fn detailed(State(app): State<App>) -> Result<Json<Value>, ApiE
         "uptime_seconds": now.since(app.started_at).as_secs(),
         "pid": std::process::id(),
     })))
+}
+
+/// What was looked at just now, each with what is wrong with it.
+async fn checks(app: &App) -> Vec<(&'static str, Option<String>)> {
+    let gateway = &app.gateway;
+    let warnings = gateway.live.now().config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
+    // The files as they are now: where they cannot be used, the settings in force are older ones.
+    let config = gateway.live.problem().or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
+    vec![
+        ("state_db", gateway.store.probe().await.err().map(|error| error.to_string())),
+        ("config", config),
+        ("model", run::agent(app, None).err().map(|error| error.message)),
+        ("gateway", gateway.is_draining().then(|| "the gateway takes no new turns".to_owned())),
+    ]
 }
 
 pub(crate) async fn models(State(app): State<App>) -> Json<Value> {

@@ -15,30 +15,47 @@ pub(crate) struct Input {
     pub(crate) instructions: Option<String>,
     /// The session of the answer that is built on.
     pub(crate) session: Option<SessionId>,
+    /// Whether the client told of what was said before by itself.
+    pub(crate) told: bool,
+}
+
+/// What a question builds on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Basis<'a> {
+    Nothing,
+    /// An answer, by its id.
+    Response(&'a str),
+    /// The newest answer of a conversation, by its name.
+    Conversation(&'a str),
 }
 
 impl Input {
     /// Reads the fields, and finds the answer that is built on. A history the client tells stands instead of the one that
     /// was kept.
-    pub(crate) async fn read(app: &App, body: &Object, previous: Option<&str>) -> Result<Self, ApiError> {
+    pub(crate) async fn read(app: &App, body: &Object, basis: Basis<'_>) -> Result<Self, ApiError> {
         let (given, content) = question(body)?;
-        let told = told_history(body)?;
+        let told_history = told_history(body)?;
+        let told = told_history.is_some() || !given.is_empty();
         let mut instructions = field::text(body, "instructions")?.map(str::to_owned);
-        let (mut history, mut session) = (Vec::new(), None);
-        if let Some(id) = previous {
-            let stored = stored::load(app, id).await?.ok_or_else(|| ApiError {
+        let stored = match basis {
+            Basis::Nothing => None,
+            Basis::Conversation(name) => stored::load_conversation(app, name).await?,
+            Basis::Response(id) => Some(stored::load(app, id).await?.ok_or_else(|| ApiError {
                 param: Some("previous_response_id".to_owned()),
                 ..ApiError::not_found(format!("Previous response not found: {id}"))
-            })?;
+            })?),
+        };
+        let (mut history, mut session) = (Vec::new(), None);
+        if let Some(stored) = stored {
             history = stored.history;
             instructions = instructions.or(stored.instructions);
             session = stored.session;
         }
-        if let Some(told) = told {
+        if let Some(told) = told_history {
             history = told;
         }
         history.extend(given);
-        Ok(Self { history, content, instructions, session })
+        Ok(Self { history, content, instructions, session, told })
     }
 
     /// The first words of the conversation, by which it is known when nobody named it.

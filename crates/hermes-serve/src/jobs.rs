@@ -1,9 +1,9 @@
 //! `/api/jobs`: the list of scheduled jobs. Jobs come and go as they stand in the file; errors are `{"error": "text"}`.
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hermes_gateway::cron::{Change, Job, JobError, JobId, Jobs, Listed, NewJob, Pause, TickError};
 use hermes_types::Timestamp;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::field::{self, Object, kind};
+use crate::guard::read_body;
 
 const LONGEST_NAME: usize = 200;
 const LONGEST_PROMPT: usize = 5000;
@@ -74,8 +75,8 @@ pub(crate) async fn list(State(app): State<App>, Query(query): Query<Vec<(String
     Ok(Json(json!({"jobs": jobs})))
 }
 
-pub(crate) async fn create(State(app): State<App>, body: Bytes) -> Answer {
-    let body = field::object(&body)?;
+pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Body) -> Answer {
+    let body = field::object(&read_body(&app, &headers, body).await?)?;
     let required = |name: &str| {
         let given = field::text(&body, name)?.map(str::trim).filter(|text| !text.is_empty());
         given.map(str::to_owned).ok_or_else(|| Refusal::bad(format!("`{name}` is required")))
@@ -102,9 +103,14 @@ pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Answ
     told(&app, move |jobs, _| jobs.get(&id).ok_or_else(|| JobError::NotFound(id.to_string()))).await
 }
 
-pub(crate) async fn change(State(app): State<App>, Path(id): Path<String>, body: Bytes) -> Answer {
+pub(crate) async fn change(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     let id = read_id(&id)?;
-    let mut body = field::object(&body)?;
+    let mut body = field::object(&read_body(&app, &headers, body).await?)?;
     body.retain(|name, _| CHANGEABLE.contains(&name.as_str()));
     if body.is_empty() {
         return Err(Refusal::bad(format!("nothing to change; the fields are {}", CHANGEABLE.join(", "))));

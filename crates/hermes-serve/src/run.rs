@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hermes_agent::{Agent, Conversation, Error as AgentError, Said as Question, TurnResult};
+use hermes_agent::{
+    Agent, Conversation, Error as AgentError, PastTurn, Said as Question, TurnOutcome, TurnRequest,
+    TurnResult, TurnWork,
+};
 use hermes_gateway::Wish;
-use hermes_store::KeyedRequest;
+use hermes_store::Continuation;
 use hermes_types::{
     Cancel, Content, Frontend, Message, Role, SessionId, SessionKind, TaskId, Turn, TurnId, random_hex,
 };
@@ -15,8 +19,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::app::{App, Occupied};
 use crate::error::ApiError;
 use crate::follow::Listener;
-use crate::keyed;
-use crate::said::Said;
+use crate::keyed::{self, Ticket};
+use crate::said::{Finish, Said};
+
+/// How long a turn that was told to stop may take.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What a request asks for.
 #[derive(Debug, Clone)]
@@ -29,13 +36,38 @@ pub(crate) struct Asked {
     pub(crate) session: Session,
 }
 
-/// Which session the turn belongs to.
+/// Which session the turn belongs to. Each stands for its whole conversation, wherever compression has moved it.
 #[derive(Debug, Clone)]
 pub(crate) enum Session {
     /// The client named it; its own transcript is the history.
     Named(SessionId),
+    /// The one a conversation of ours is at; its own transcript is the history.
+    Continued(SessionId),
     /// The one that holds exactly this history, if there is one under this id; else a new one.
-    Matching(SessionId),
+    Matching(SessionId, ToolState),
+}
+
+impl Session {
+    pub(crate) fn id(&self) -> &SessionId {
+        match self {
+            Self::Named(session) | Self::Continued(session) | Self::Matching(session, _) => session,
+        }
+    }
+
+    /// Returns what the client is told: the name it gave, however often the conversation has moved.
+    pub(crate) fn told<'a>(&'a self, actual: &'a SessionId) -> &'a SessionId {
+        match self {
+            Self::Named(name) => name,
+            Self::Continued(_) | Self::Matching(..) => actual,
+        }
+    }
+}
+
+/// Whether tools keep their state for the next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolState {
+    Kept,
+    Dropped,
 }
 
 /// What a turn came to.
@@ -79,22 +111,26 @@ impl Drop for StopOnDrop {
 /// key: then it goes on, and its answer is had by the same key.
 pub(crate) async fn perform(
     app: &App,
-    keyed: Option<KeyedRequest>,
+    ticket: Ticket,
     asked: Asked,
     listener: Listener,
     room: OwnedSemaphorePermit,
 ) -> Result<Arc<Ran>, ApiError> {
-    if let Some(request) = keyed {
-        return keyed::once(app, request, asked, listener, room).await;
-    }
+    let (turn_id, fingerprint) = match ticket {
+        Ticket::Keyed(ticket) => return keyed::once(app, ticket, asked, listener, room).await,
+        Ticket::Plain { turn, fingerprint } => (turn, fingerprint),
+    };
     let stop = app.tasks.cancel_token().child_token();
     let _guard = StopOnDrop(stop.clone());
+    let mut watched = app.repeats.watch(fingerprint, turn_id.clone(), app.gateway.clock.clone());
     let owner = app.clone();
     let task = app.tasks.spawn_cooperative("an API turn", move |_| async move {
         let _room = room;
-        turn(&owner, TurnId::generate(), asked, &listener, &stop).await
+        turn(&owner, turn_id, asked, &listener, &stop).await
     });
-    match task.await {
+    let ran = task.await;
+    watched.ended(matches!(&ran, Ok(Err(error)) if error.has_acted()));
+    match ran {
         Ok(ran) => ran.map(Arc::new),
         Err(ended) => Err(ApiError::internal(format!("The turn ended unexpectedly: {ended}"))),
     }
@@ -110,9 +146,11 @@ pub(crate) async fn turn(
     let agent = agent(app, asked.instructions.clone())?;
     let Opened { mut conversation, before, tools, _occupied } = open(app, &agent, &asked).await?;
     let first = conversation.messages().len() + before.len();
-    let said = Question { content: asked.input, stored: None, before, inbox: Vec::new() };
-    let result = agent.run_as(id, &mut conversation, said, frontend, cancel).await;
-    close(app, &agent, &conversation, tools, first, result)
+    let said = Box::new(Question { content: asked.input, stored: None, before, inbox: Vec::new() });
+    let work = TurnWork::Begin { id: id.clone(), said };
+    let request = TurnRequest { work, frontend, cancel, grace: Some(GRACE) };
+    let outcome = agent.drive(&mut conversation, request).await;
+    close(app, &agent, &conversation, tools, first, &id, outcome).await
 }
 
 /// Goes on with a turn that was cut off; once only.
@@ -124,54 +162,64 @@ pub(crate) async fn resume(
     cancel: &Cancel,
 ) -> Result<Ran, ApiError> {
     let agent = agent(app, asked.instructions.clone())?;
-    let _occupied = app.occupy(turn.session.as_str()).ok_or_else(in_use)?;
-    let (task, tools) = match &asked.session {
-        Session::Named(name) => (TaskId::new(name.as_str()), ToolState::Kept),
-        Session::Matching(_) => (TaskId::generate(), ToolState::Dropped),
-    };
+    let Continuation { first: name, .. } = agent.locate(&turn.session).await?;
+    let _occupied = app.occupy(name.as_str()).ok_or_else(in_use)?;
+    let (task, tools) = task_of(&asked.session, &name);
     let taken = agent.take_up_as(&turn.session, task).await.map_err(cannot_run)?;
     let mut conversation = taken.conversation;
     // Somebody else has closed it since it was looked at.
     let cut_off = taken.cut_off.filter(|cut_off| cut_off.turn.id == turn.id).ok_or_else(in_use)?;
-    if cut_off.parked {
-        return Err(ApiError::cut_off_twice());
-    }
     let first = conversation.messages().iter().rposition(|message| message.role == Role::User);
-    let result = agent.resume_turn(&mut conversation, &cut_off, frontend, cancel).await;
-    close(app, &agent, &conversation, tools, first.unwrap_or_default(), result)
+    let request = TurnRequest { work: TurnWork::Resume(cut_off), frontend, cancel, grace: Some(GRACE) };
+    let outcome = agent.drive(&mut conversation, request).await;
+    close(app, &agent, &conversation, tools, first.unwrap_or_default(), &turn.id, outcome).await
 }
 
 /// What a turn that ended well left in the transcript; only its answer was never told.
-pub(crate) async fn find_ended(app: &App, turn: &Turn) -> Result<Ran, ApiError> {
-    let rows = app.gateway.store.transcript(&turn.session).await?;
-    let asked = rows.iter().rposition(|row| row.message.role == Role::User && row.at <= turn.started_at);
-    let first = asked.unwrap_or_default();
-    // The words of a later turn are not this one's.
-    let later = rows.iter().skip(first + 1).position(|row| row.message.role == Role::User);
-    let end = later.map_or(rows.len(), |at| first + 1 + at);
-    let messages: Vec<Message> = rows.into_iter().take(end).map(|row| row.message).collect();
-    let text = messages
-        .last()
-        .and_then(hermes_agent::last_words)
-        .ok_or_else(|| ApiError::internal("The turn has ended, but its answer is not in the transcript"))?;
-    Ok(Ran { said: Said::found(text, turn.session.clone()), messages, first })
+pub(crate) async fn find_ended(app: &App, turn: &TurnId) -> Result<Ran, ApiError> {
+    let missing = || ApiError::internal("The turn has ended, but its answer is not in the transcript");
+    let past = past_turn(app, turn).await?.ok_or_else(missing)?;
+    let text = past.answer().ok_or_else(missing)?;
+    let PastTurn { turn, messages, first, .. } = past;
+    Ok(Ran { said: Said::found(text, turn.session), messages, first })
 }
 
-fn close(
+/// Finds a turn by its id, in whatever session it is now.
+pub(crate) async fn past_turn(app: &App, turn: &TurnId) -> Result<Option<PastTurn>, ApiError> {
+    Ok(agent(app, None)?.past_turn(turn).await?)
+}
+
+async fn close(
     app: &App,
     agent: &Agent,
     conversation: &Conversation,
     tools: ToolState,
     first: usize,
-    result: Result<TurnResult, AgentError>,
+    turn: &TurnId,
+    outcome: Result<TurnOutcome, AgentError>,
 ) -> Result<Ran, ApiError> {
     match tools {
         ToolState::Kept => app.idle.note(conversation.task(), app.gateway.clock.monotonic()),
         ToolState::Dropped => agent.release(conversation.task()),
     }
+    let ran = match outcome {
+        Ok(TurnOutcome::Ended(result)) => ended(conversation, first, *result),
+        Ok(TurnOutcome::Abandoned) => Err(ApiError::ending()),
+        Ok(TurnOutcome::Parked(_)) => Err(ApiError::cut_off_twice()),
+        Err(error) => Err(cannot_run(error)),
+    };
+    if ran.as_ref().is_ok_and(|ran| ran.said.finish != Finish::Error) {
+        return ran;
+    }
+    // Repeating what has acted would act again: clients that repeat failures by themselves are told not to.
+    let calls = app.gateway.store.tool_calls(turn).await?;
+    ran.map_err(|error| error.after(&calls))
+}
+
+fn ended(conversation: &Conversation, first: usize, result: TurnResult) -> Result<Ran, ApiError> {
     let messages = conversation.messages().to_vec();
     let last = messages.last().and_then(|message| message.finish_reason.as_ref());
-    let said = Said::of(result.map_err(cannot_run)?, last)?;
+    let said = Said::of(result, last)?;
     Ok(Ran { said, first: first.min(messages.len()), messages })
 }
 
@@ -180,13 +228,6 @@ pub(crate) fn agent(app: &App, instructions: Option<String>) -> Result<Agent, Ap
     app.gateway.ports.agents.agent(&wish).map_err(|reason| {
         ApiError::new(axum::http::StatusCode::SERVICE_UNAVAILABLE, "provider_not_configured", reason)
     })
-}
-
-/// Whether tools keep their state for the next request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ToolState {
-    Kept,
-    Dropped,
 }
 
 /// A conversation that can be gone on with.
@@ -198,22 +239,34 @@ struct Opened {
     _occupied: Occupied,
 }
 
+/// Under which name tools keep the state of a conversation: that of its first session, which stays the same.
+fn task_of(session: &Session, first: &SessionId) -> (TaskId, ToolState) {
+    match session {
+        Session::Matching(_, ToolState::Dropped) => (TaskId::generate(), ToolState::Dropped),
+        Session::Named(_) | Session::Continued(_) | Session::Matching(_, ToolState::Kept) => {
+            (TaskId::new(first.as_str()), ToolState::Kept)
+        }
+    }
+}
+
 async fn open(app: &App, agent: &Agent, asked: &Asked) -> Result<Opened, ApiError> {
+    let Continuation { first, newest } = agent.locate(asked.session.id()).await?;
     match &asked.session {
-        Session::Named(session) => open_named(app, agent, session, asked).await,
-        Session::Matching(session) => open_matching(app, agent, session, asked).await,
+        Session::Named(_) | Session::Continued(_) => open_named(app, agent, &first, &newest, asked).await,
+        Session::Matching(..) => open_matching(app, agent, &first, &newest, asked).await,
     }
 }
 
 async fn open_named(
     app: &App,
     agent: &Agent,
-    session: &SessionId,
+    first: &SessionId,
+    newest: &SessionId,
     asked: &Asked,
 ) -> Result<Opened, ApiError> {
-    let occupied = app.occupy(session.as_str()).ok_or_else(in_use)?;
-    let task = TaskId::new(session.as_str());
-    let (conversation, before) = match agent.take_up_as(session, task.clone()).await {
+    let occupied = app.occupy(first.as_str()).ok_or_else(in_use)?;
+    let (task, tools) = task_of(&asked.session, first);
+    let (conversation, before) = match agent.take_up_as(newest, task.clone()).await {
         Ok(taken) => {
             if let Some(cut_off) = &taken.cut_off {
                 agent.drop_turn(cut_off).await.map_err(cannot_run)?;
@@ -221,48 +274,65 @@ async fn open_named(
             (taken.conversation, Vec::new())
         }
         Err(AgentError::NotFound(_)) => {
-            let begun = agent.begin_as(session.clone(), "api_server", SessionKind::Gateway).with_task(task);
+            let begun = agent.begin_as(newest.clone(), "api_server", SessionKind::Gateway).with_task(task);
             (begun, asked.history.clone())
         }
         Err(error) => return Err(cannot_run(error)),
     };
-    Ok(Opened { conversation, before, tools: ToolState::Kept, _occupied: occupied })
+    Ok(Opened { conversation, before, tools, _occupied: occupied })
 }
 
 async fn open_matching(
     app: &App,
     agent: &Agent,
-    session: &SessionId,
+    first: &SessionId,
+    newest: &SessionId,
     asked: &Asked,
 ) -> Result<Opened, ApiError> {
-    let opened = |conversation, before, occupied| Opened {
-        conversation,
-        before,
-        tools: ToolState::Dropped,
-        _occupied: occupied,
-    };
-    let begin = |id| agent.begin_as(id, "api_server", SessionKind::Gateway);
-    if let Some(occupied) = app.occupy(session.as_str()) {
-        match agent.take_up(session).await {
+    let opened =
+        |conversation, before, tools, occupied| Opened { conversation, before, tools, _occupied: occupied };
+    let begin = |id, task| agent.begin_as(id, "api_server", SessionKind::Gateway).with_task(task);
+    if let Some(occupied) = app.occupy(first.as_str()) {
+        let (task, tools) = task_of(&asked.session, first);
+        match agent.take_up_as(newest, task.clone()).await {
             Err(AgentError::NotFound(_)) => {
-                return Ok(opened(begin(session.clone()), asked.history.clone(), occupied));
+                let begun = begin(newest.clone(), task);
+                return Ok(opened(begun, asked.history.clone(), tools, occupied));
             }
-            Ok(taken) => match &taken.cut_off {
-                None if tells_the_same(taken.conversation.messages(), &asked.history) => {
-                    return Ok(opened(taken.conversation, Vec::new(), occupied));
+            // One that was cut off belongs to a request that may come again.
+            Ok(taken) if taken.cut_off.is_none() => {
+                if is_told(app, &taken.conversation, first, &asked.history).await? {
+                    return Ok(opened(taken.conversation, Vec::new(), tools, occupied));
                 }
-                None => {}
-                // The request it belongs to may come again.
-                Some(cut_off) => app.gateway.store.leave_to_request(&cut_off.turn.id).await?,
-            },
-            Err(AgentError::Busy { .. }) => {}
+            }
+            Ok(_) | Err(AgentError::Busy { .. }) => {}
             Err(error) => return Err(cannot_run(error)),
         }
     }
     // Another conversation that began the same way.
-    let own = SessionId::new(format!("{session}-{}", random_hex(8)));
+    let own = SessionId::new(format!("{first}-{}", random_hex(8)));
     let occupied = app.occupy(own.as_str()).ok_or_else(in_use)?;
-    Ok(opened(begin(own), asked.history.clone(), occupied))
+    let (task, tools) = task_of(&asked.session, &own);
+    Ok(opened(begin(own, task), asked.history.clone(), tools, occupied))
+}
+
+/// Whether a conversation is what the client says was said. A client that tells everything does not know that it was
+/// compressed here.
+async fn is_told(
+    app: &App,
+    conversation: &Conversation,
+    first: &SessionId,
+    told: &[Message],
+) -> Result<bool, ApiError> {
+    if tells_the_same(conversation.messages(), told) {
+        return Ok(true);
+    }
+    if conversation.session() == first {
+        return Ok(false);
+    }
+    let whole = app.gateway.store.whole_conversation(conversation.session()).await?;
+    let whole: Vec<Message> = whole.into_iter().map(|row| row.message).collect();
+    Ok(tells_the_same(&whole, told))
 }
 
 /// Whether a transcript is what the client says was said: clients do not send tool calls back.

@@ -9,21 +9,35 @@ use crate::error::StartError;
 /// Many streams may wait for a slow model; each costs little.
 const MOST_TURNS: usize = 2048;
 const LARGEST_BODY: usize = 1_000_000;
+/// A photo of a phone as a data URL fits.
+const LARGEST_WITH_IMAGES: usize = 20_000_000;
 
 /// How the server is reached.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
     pub host: String,
     pub port: u16,
-    /// Without one, everybody on this machine may use it.
+    /// Without one the server does not start.
     pub key: Option<Secret>,
     /// `*` is every origin.
     pub cors_origins: Vec<String>,
     pub model_name: String,
     pub most_turns: usize,
     pub largest_body: usize,
+    /// The same for a body that holds a picture.
+    pub largest_with_images: usize,
     /// Whether streams say which tools run.
     pub tool_progress: bool,
+    pub tool_items: ToolItems,
+}
+
+/// How `/v1/responses` tells of tools that were run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolItems {
+    /// As calls to a server's own tools, which clients only show.
+    McpCall,
+    /// As calls a client would have to run; for clients made for earlier releases.
+    FunctionCall,
 }
 
 impl ServerSettings {
@@ -64,17 +78,20 @@ impl ServerSettings {
                 None => MOST_TURNS,
             },
             largest_body: number("platforms.api_server.extra.max_body_bytes").unwrap_or(LARGEST_BODY),
+            largest_with_images: number("platforms.api_server.extra.max_body_bytes")
+                .unwrap_or(LARGEST_WITH_IMAGES),
+            tool_items: match extra("tool_items").as_ref().and_then(as_text).as_deref() {
+                Some("function_call") => ToolItems::FunctionCall,
+                _ => ToolItems::McpCall,
+            },
             tool_progress: !matches!(extra("tool_progress"), Some(Value::Bool(false))),
         })
     }
 
-    /// Without a key the server is for this machine alone.
+    /// Refuses a server without a key: every program on this machine, and every command the agent runs, could drive it.
     pub fn check(&self) -> Result<(), StartError> {
-        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
-        let loopback = bare == "localhost"
-            || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-        if self.key.is_none() && !loopback {
-            return Err(StartError::NoKey { host: self.host.clone() });
+        if self.key.as_ref().is_none_or(|key| key.expose().trim().is_empty()) {
+            return Err(StartError::NoKey);
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
@@ -10,19 +12,46 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::run::StopOnDrop;
 
-/// Where frames are written. A turn never waits for a slow client: what waits for one is at most its answer.
+/// What may wait to be read before whoever writes should pause.
+const MOST_UNREAD: usize = 64 * 1024;
+
+/// Where frames are written.
 #[derive(Debug, Clone)]
-pub(crate) struct Frames(UnboundedSender<Bytes>);
+pub(crate) struct Frames {
+    queue: UnboundedSender<Bytes>,
+    unread: Arc<Unread>,
+}
+
+/// Bytes the client has not read yet.
+#[derive(Debug, Default)]
+struct Unread {
+    bytes: AtomicUsize,
+    fewer: Notify,
+}
 
 /// Nobody reads any more.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
 impl Frames {
+    /// Waits until the client has read enough of what was written. For ever, when it has left.
+    pub(crate) async fn until_read(&self) {
+        loop {
+            let mut fewer = std::pin::pin!(self.unread.fewer.notified());
+            // Before looking, so that nothing is missed between the look and the wait.
+            fewer.as_mut().enable();
+            if self.unread.bytes.load(Ordering::Relaxed) < MOST_UNREAD {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
     pub(crate) fn data(&self, value: &Value) -> Result<(), Gone> {
         self.text(&value.to_string())
     }
@@ -45,25 +74,28 @@ impl Frames {
     }
 
     fn raw(&self, text: String) -> Result<(), Gone> {
-        self.0.send(Bytes::from(text)).map_err(|_| Gone)
+        self.unread.bytes.fetch_add(text.len(), Ordering::Relaxed);
+        self.queue.send(Bytes::from(text)).map_err(|_| Gone)
     }
 }
 
 /// A queue and the answer that reads from it. When the client leaves, `stop` is dropped with the answer.
 pub(crate) fn stream(stop: StopOnDrop, headers: Vec<(HeaderName, HeaderValue)>) -> (Frames, Response) {
     let (sender, receiver) = unbounded_channel();
-    let body = Body::from_stream(Reading { receiver, _stop: stop });
+    let unread = Arc::new(Unread::default());
+    let body = Body::from_stream(Reading { receiver, unread: unread.clone(), _stop: stop });
     let mut response = body.into_response();
     let all = response.headers_mut();
     all.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     all.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     all.insert("x-accel-buffering", HeaderValue::from_static("no"));
     all.extend(headers);
-    (Frames(sender), response)
+    (Frames { queue: sender, unread }, response)
 }
 
 struct Reading {
     receiver: UnboundedReceiver<Bytes>,
+    unread: Arc<Unread>,
     _stop: StopOnDrop,
 }
 
@@ -71,6 +103,11 @@ impl Stream for Reading {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.receiver.poll_recv(context).map(|frame| frame.map(Ok))
+        let frame = self.receiver.poll_recv(context);
+        if let Poll::Ready(Some(bytes)) = &frame {
+            self.unread.bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+            self.unread.fewer.notify_waiters();
+        }
+        frame.map(|frame| frame.map(Ok))
     }
 }

@@ -8,6 +8,7 @@ mod all {
     mod hostile;
     mod jobs;
     mod keyed;
+    mod repeat;
     mod respond;
     mod runs;
     mod webhook;

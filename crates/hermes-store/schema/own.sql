@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS hx_inbox (
     turn_id TEXT,
     UNIQUE (platform, platform_key)
 );
+CREATE INDEX IF NOT EXISTS hx_inbox_closed ON hx_inbox(closed_at) WHERE closed_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS hx_inbox_waiting ON hx_inbox(conversation, id) WHERE state = 'waiting';
 
 -- Which session a chat is at. `entry` is what other programs know about it, as they write it.
@@ -85,6 +86,7 @@ CREATE TABLE IF NOT EXISTS hx_outbox (
     receipt TEXT,
     note TEXT
 );
+CREATE INDEX IF NOT EXISTS hx_outbox_closed ON hx_outbox(closed_at) WHERE closed_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS hx_outbox_open ON hx_outbox(not_before, id) WHERE state IN ('waiting', 'sending');
 
 -- One row per instant at which a scheduled job was due, whatever became of it.

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// Older builds can corrupt a database when a write-ahead log is reset at the wrong moment.
 const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
 
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How the file keeps its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::Store;
 use crate::column;
 use crate::error::Attempt;
 use crate::pending::Pending;
-use crate::writer::Durability;
+use crate::writer::{Durability, Scope};
 
 /// A chat's place in the record.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +84,17 @@ impl Store {
             Ok(key)
         })
     }
+}
+
+/// Moves chats from a session that was split to the one that continues it.
+pub(crate) fn follow(scope: &Scope<'_>, old: &SessionId, new: &SessionId, at: Timestamp) -> Attempt<()> {
+    scope.execute_cached(
+        "UPDATE hx_conversations SET session_id = ?2, updated_at = MAX(updated_at, ?3),
+            entry = CASE WHEN json_valid(entry) THEN json_set(entry, '$.session_id', ?2) ELSE entry END
+         WHERE session_id = ?1",
+        params![old.as_str(), new.as_str(), at.seconds()],
+    )?;
+    Ok(())
 }
 
 fn read(row: &Row<'_>) -> Attempt<Binding> {

@@ -38,6 +38,12 @@ pub enum Error {
     #[error("{path}: {detail}")]
     Unusable { path: PathBuf, detail: String },
 
+    /// The file was removed, moved or replaced while it was open. What is written now would be lost.
+    #[error(
+        "{path}: the database was removed or replaced while Hermes was running; nothing is written any more. Put it back if you can, and restart Hermes"
+    )]
+    Gone { path: PathBuf },
+
     #[error("Title '{title}' is already in use by session {session}")]
     TitleTaken { title: String, session: String },
 

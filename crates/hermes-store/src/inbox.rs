@@ -59,28 +59,7 @@ impl Store {
     /// Takes a message in. Once this answers, it is on disk, and the platform may be told.
     pub fn accept(&self, conversation: &str, envelope: Envelope) -> Pending<Intake> {
         let conversation = conversation.to_owned();
-        self.write(Durability::Disk, move |scope| {
-            let json = serde_json::to_string(&envelope).map_err(|error| not_storable(&error))?;
-            let inserted: Option<i64> = scope
-                .connection
-                .prepare_cached(
-                    "INSERT INTO hx_inbox (platform, platform_key, conversation, envelope, state, received_at)
-                     VALUES (?1, ?2, ?3, ?4, 'waiting', ?5) ON CONFLICT (platform, platform_key) DO NOTHING RETURNING id",
-                )?
-                .query_row(
-                    params![envelope.platform, envelope.platform_key, conversation, json, envelope.received_at.seconds()],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            if let Some(id) = inserted {
-                return Ok(Intake::New(InboxId(id)));
-            }
-            let id = scope
-                .connection
-                .prepare_cached("SELECT id FROM hx_inbox WHERE platform = ?1 AND platform_key = ?2")?
-                .query_row(params![envelope.platform, envelope.platform_key], |row| row.get(0))?;
-            Ok(Intake::Duplicate(InboxId(id)))
-        })
+        self.write(Durability::Disk, move |scope| insert(scope, &conversation, &envelope))
     }
 
     /// The waiting messages of one conversation, in the order they came.
@@ -126,6 +105,18 @@ impl Store {
         self.write(Durability::Disk, move |scope| close(scope, id, closing, note.as_deref(), at))
     }
 
+    /// Returns the newest message of a conversation, dealt with or not: where its answers go.
+    pub fn newest_envelope(&self, conversation: &str) -> Pending<Option<Envelope>> {
+        let conversation = conversation.to_owned();
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT envelope FROM hx_inbox WHERE conversation = ?1 ORDER BY id DESC LIMIT 1",
+            )?;
+            let mut rows = statement.query([&conversation])?;
+            rows.next()?.map(|row| read_json(&column::string(row, 0)?)).transpose()
+        })
+    }
+
     pub fn inbox_depth(&self) -> Pending<QueueDepth> {
         self.read(|scope| {
             let mut statement = scope
@@ -138,6 +129,35 @@ impl Store {
             Ok(QueueDepth { waiting: column::count(row, 0)?, oldest: column::real(row, 1)?.map(Timestamp) })
         })
     }
+}
+
+pub(crate) fn insert(scope: &Scope<'_>, conversation: &str, envelope: &Envelope) -> Attempt<Intake> {
+    let json = serde_json::to_string(envelope).map_err(|error| not_storable(&error))?;
+    let inserted: Option<i64> = scope
+        .connection
+        .prepare_cached(
+            "INSERT INTO hx_inbox (platform, platform_key, conversation, envelope, state, received_at)
+             VALUES (?1, ?2, ?3, ?4, 'waiting', ?5) ON CONFLICT (platform, platform_key) DO NOTHING RETURNING id",
+        )?
+        .query_row(
+            params![
+                envelope.platform,
+                envelope.platform_key,
+                conversation,
+                json,
+                envelope.received_at.seconds()
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    if let Some(id) = inserted {
+        return Ok(Intake::New(InboxId(id)));
+    }
+    let id = scope
+        .connection
+        .prepare_cached("SELECT id FROM hx_inbox WHERE platform = ?1 AND platform_key = ?2")?
+        .query_row(params![envelope.platform, envelope.platform_key], |row| row.get(0))?;
+    Ok(Intake::Duplicate(InboxId(id)))
 }
 
 pub(crate) fn close(

@@ -11,6 +11,9 @@ use crate::error::Attempt;
 use crate::pending::Pending;
 use crate::writer::{Durability, Scope};
 
+/// How long the row of a lease that ran out is kept.
+const KEPT_EXPIRED: Duration = Duration::from_hours(1);
+
 /// The answer to asking for a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lease {
@@ -73,6 +76,11 @@ pub(crate) fn take(
         params![conversation, holder.as_str(), now.seconds(), now.plus(span).seconds()],
     )?;
     if taken > 0 {
+        // Those of processes that died are of no more use to anybody.
+        scope.execute_cached(
+            "DELETE FROM hx_leases WHERE expires_at < ?1 AND conversation <> ?2",
+            params![now.minus(KEPT_EXPIRED).seconds(), conversation],
+        )?;
         return Ok(Lease::Granted);
     }
     let mut statement = scope

@@ -56,20 +56,20 @@ pub use insights::{Insights, SessionUse};
 pub use job_run::{JobClaim, JobEnd, JobRun, JobRunState, Retry, Telling};
 pub use lease::Lease;
 pub use ledger::{Charge, Span, Spent};
-pub use lineage::HandedOn;
+pub use lineage::{Continuation, HandedOn};
 pub use listing::{SessionFilter, SessionSummary, Stats};
 pub use maintenance::{IndexHealth, Integrity};
 pub use message::{NewMessage, StoredMessage};
 pub use outbox::{Due, EarlierSend, OutboxState};
 pub use pending::Pending;
 pub use removal::Removed;
-pub use repair::{Repaired, repair};
+pub use repair::{RepairOutcome, Repaired, repair};
 pub use request::{Horizon, KeyedRequest, RequestClaim};
-pub use response::Responses;
+pub use response::{KeptResponse, ResponseConversation, Responses};
 pub use schema::Notice;
 pub use search::{ContextMessage, Coverage, SearchHit, SearchResult, SearchScope};
 pub use session::{Billing, EndReason, NewSession, Session, Tally};
-pub use step::{FinishedCall, Opening, Settled};
+pub use step::{FinishedCall, FollowUp, Opening, Settled};
 pub use takeover::{KeptElsewhere, TakenOver};
 pub use turn::{NewToolCall, ToolCallRecord};
 
@@ -98,7 +98,8 @@ impl Store {
         connection.set_prepared_statement_cache_capacity(64);
         let (queue, orders) = channel();
         let checkpoints = checkpoint::Checkpoints::new(path);
-        let writer = Writer { path: path.to_owned(), connection, columns, journal, checkpoints };
+        let identity = writer::FileIdentity::of(path);
+        let writer = Writer { path: path.to_owned(), connection, columns, journal, checkpoints, identity };
         thread::Builder::new()
             .name("store-write".to_owned())
             .stack_size(1024 * 1024)
@@ -131,6 +132,11 @@ impl Store {
     /// What the user should know about the file.
     pub fn notices(&self) -> &[Notice] {
         &self.inner.notices
+    }
+
+    /// Says whether the file takes writes at this moment.
+    pub fn probe(&self) -> Pending<()> {
+        self.write(Durability::Process, |_| Ok(()))
     }
 
     /// Writes back the log and closes. Later calls answer `Closed`.

@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::Store;
 use crate::column;
 use crate::error::Attempt;
+use crate::message::{self, StoredMessage};
 use crate::pending::Pending;
+use crate::session;
 use crate::writer::Scope;
 
 /// A chain longer than this is a loop somebody made by hand.
@@ -24,7 +26,44 @@ pub struct HandedOn {
     pub state: Option<TurnState>,
 }
 
+/// The two ends of a conversation that compression has moved from session to session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Continuation {
+    /// The session it began in. It names the conversation, whichever session it is at.
+    pub first: SessionId,
+    /// The session it is at now.
+    pub newest: SessionId,
+}
+
 impl Store {
+    /// Returns where the conversation of this session began and where it is now. An unknown session is both.
+    pub fn continuation(&self, id: &SessionId) -> Pending<Continuation> {
+        let id = id.clone();
+        self.read(move |scope| {
+            let first = compression_ancestors(scope, &id)?.pop().unwrap_or_else(|| id.clone());
+            Ok(Continuation { first, newest: newest_continuation(scope, &id)? })
+        })
+    }
+
+    /// Returns everything that was said in the conversation up to this session, each message once: what compression carried
+    /// over into a new session is left out there.
+    pub fn whole_conversation(&self, newest: &SessionId) -> Pending<Vec<StoredMessage>> {
+        let newest = newest.clone();
+        self.read(move |scope| {
+            let mut parts = compression_ancestors(scope, &newest)?;
+            parts.reverse();
+            parts.push(newest.clone());
+            let mut whole = Vec::new();
+            for (at, part) in parts.iter().enumerate() {
+                // What is carried over is written in the moment the new session begins.
+                let began = session::find(scope, part)?.map(|session| session.started_at).filter(|_| at > 0);
+                let rows = message::load(scope, part)?;
+                whole.extend(rows.into_iter().filter(|row| began.is_none_or(|began| row.at > began)));
+            }
+            Ok(whole)
+        })
+    }
+
     /// What a session has handed on since then, in the order it did.
     pub fn handed_on(&self, by: &SessionId, since: Timestamp) -> Pending<Vec<HandedOn>> {
         let by = by.clone();

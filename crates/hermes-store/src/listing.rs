@@ -62,7 +62,12 @@ pub struct Stats {
 impl Store {
     /// The newest sessions by their start.
     pub fn list_sessions(&self, filter: SessionFilter, limit: usize) -> Pending<Vec<SessionSummary>> {
-        self.read(move |scope| list(scope, &filter, limit))
+        self.read(move |scope| list(scope, &filter, "", limit))
+    }
+
+    /// The same with one row for each conversation: of those that were compressed, the part they are at.
+    pub fn list_conversations(&self, filter: SessionFilter, limit: usize) -> Pending<Vec<SessionSummary>> {
+        self.read(move |scope| list(scope, &filter, NEWEST_PARTS, limit))
     }
 
     pub fn stats(&self) -> Pending<Stats> {
@@ -87,8 +92,14 @@ impl Store {
     }
 }
 
-fn list_statement<'a>(scope: &Scope<'a>, filter: &SessionFilter) -> Attempt<CachedStatement<'a>> {
-    let condition = filter.condition(scope);
+/// Leaves out what goes on in another session. Side branches are told by their configuration and count for nothing here.
+const NEWEST_PARTS: &str = " AND NOT (COALESCE(s.end_reason, '') = 'compression' AND EXISTS (
+    SELECT 1 FROM sessions c WHERE c.parent_session_id = s.id AND c.message_count > 0
+        AND COALESCE(c.model_config, '') NOT LIKE '%\"_delegate_from\"%'
+        AND COALESCE(c.model_config, '') NOT LIKE '%\"_branched_from\"%'))";
+
+fn list_statement<'a>(scope: &Scope<'a>, filter: &SessionFilter, more: &str) -> Attempt<CachedStatement<'a>> {
+    let condition = format!("{}{more}", filter.condition(scope));
     Ok(scope.connection.prepare_cached(&format!(
         "SELECT s.id, s.source, s.model, s.title, s.started_at, s.message_count, s.parent_session_id,
             (SELECT m.content FROM messages m
@@ -100,8 +111,8 @@ fn list_statement<'a>(scope: &Scope<'a>, filter: &SessionFilter) -> Attempt<Cach
     ))?)
 }
 
-fn list(scope: &Scope<'_>, filter: &SessionFilter, limit: usize) -> Attempt<Vec<SessionSummary>> {
-    let mut statement = list_statement(scope, filter)?;
+fn list(scope: &Scope<'_>, filter: &SessionFilter, more: &str, limit: usize) -> Attempt<Vec<SessionSummary>> {
+    let mut statement = list_statement(scope, filter, more)?;
     let mut rows = statement.query(params![filter.source, column::signed(limit as u64)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -151,7 +162,8 @@ mod tests {
             .unwrap();
         let columns = Columns::read(&connection).unwrap_or_else(|_| panic!("columns"));
         let scope = Scope { connection: &connection, columns: &columns };
-        let mut statement = list_statement(&scope, filter).unwrap_or_else(|_| panic!("statement"));
+        let mut statement =
+            list_statement(&scope, filter, NEWEST_PARTS).unwrap_or_else(|_| panic!("statement"));
         let rows = statement.query_map(params![filter.source, 20], |_| Ok(())).unwrap().count();
         assert_eq!(rows, 20);
         statement.get_status(StatementStatus::VmStep)

@@ -1,9 +1,10 @@
 //! The threads that read. Each has a connection of its own and sees the last committed state.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -25,6 +26,9 @@ pub(crate) enum Access {
     /// Nobody can write where the file is.
     Immutable,
 }
+
+/// A thread that has waited this long gives its memory back.
+const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Readers {
@@ -72,10 +76,23 @@ impl Readers {
 impl Reader {
     fn run(mut self, jobs: &Mutex<Receiver<Job>>) {
         loop {
-            let Ok(job) = jobs.lock().map_err(|_| ()).and_then(|jobs| jobs.recv().map_err(|_| ())) else {
-                return;
-            };
-            job(&mut self);
+            let Ok(waiting) = jobs.lock() else { return };
+            let next = waiting.recv_timeout(IDLE);
+            drop(waiting);
+            match next {
+                Ok(job) => job(&mut self),
+                Err(RecvTimeoutError::Timeout) => self.shrink(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Gives back the pages it holds in memory: nobody has asked for a while.
+    fn shrink(&self) {
+        if let Some((connection, _)) = &self.open
+            && let Err(error) = connection.execute_batch("PRAGMA shrink_memory")
+        {
+            tracing::debug!(%error, "a reader keeps its memory");
         }
     }
 

@@ -119,6 +119,7 @@ fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
     if scope.columns.upkeep == Upkeep::ByHand {
         index::remove_session(scope.connection, id.as_str())?;
     }
+    delete_queued(scope, id)?;
     for sql in [
         "UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id = ?1",
         "DELETE FROM messages WHERE session_id = ?1",
@@ -129,4 +130,52 @@ fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
     let gone =
         scope.connection.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([id.as_str()])?;
     Ok(if gone == 0 { Removed::NotFound } else { Removed::Yes })
+}
+
+/// Removes what came in and went out for the turns of a session, and for a chat that is at it. What still waits stays.
+fn delete_queued(scope: &Scope<'_>, id: &SessionId) -> Attempt<()> {
+    let mut statement = scope.connection.prepare_cached("SELECT id FROM hx_turns WHERE session_id = ?1")?;
+    let turns: Vec<String> =
+        statement.query_map([id.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for turn in turns {
+        // Keys of answers are `turn:<id>:<part>`; a semicolon comes right behind a colon.
+        scope.execute_cached(
+            "DELETE FROM hx_outbox WHERE closed_at IS NOT NULL
+                AND idempotency_key >= 'turn:' || ?1 || ':' AND idempotency_key < 'turn:' || ?1 || ';'",
+            [&turn],
+        )?;
+        scope.execute_cached("DELETE FROM hx_requests WHERE turn_id = ?1", [&turn])?;
+    }
+    for sql in [
+        "DELETE FROM hx_inbox WHERE closed_at IS NOT NULL
+            AND turn_id IN (SELECT id FROM hx_turns WHERE session_id = ?1)",
+        "DELETE FROM hx_inbox WHERE closed_at IS NOT NULL
+            AND conversation IN (SELECT key FROM hx_conversations WHERE session_id = ?1)",
+        "DELETE FROM hx_outbox WHERE closed_at IS NOT NULL
+            AND conversation IN (SELECT key FROM hx_conversations WHERE session_id = ?1)",
+    ] {
+        scope.execute_cached(sql, [id.as_str()])?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Removes at most so many messages and replies that were settled before then. Returns how many there were: fewer than
+    /// asked for means that none are left.
+    pub fn prune_settled(&self, before: Timestamp, limit: usize) -> Pending<usize> {
+        self.write(Durability::Process, move |scope| {
+            let mut gone = 0;
+            for table in ["hx_inbox", "hx_outbox"] {
+                let left = column::signed(limit.saturating_sub(gone) as u64);
+                gone += scope.execute_cached(
+                    &format!(
+                        "DELETE FROM {table} WHERE id IN
+                            (SELECT id FROM {table} WHERE closed_at < ?1 ORDER BY closed_at LIMIT ?2)"
+                    ),
+                    params![before.seconds(), left],
+                )?;
+            }
+            Ok(gone)
+        })
+    }
 }

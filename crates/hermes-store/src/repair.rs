@@ -4,6 +4,7 @@
 //! has been checked. Messages whose session row is lost get a new one, so that nothing readable stays behind.
 
 use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use hermes_types::random_hex;
@@ -30,31 +31,101 @@ pub struct Repaired {
     pub restored_sessions: u64,
 }
 
-/// Rebuilds the file from what can be read. No process may have it open.
-pub fn repair(path: &Path) -> Result<Repaired> {
+/// What was found to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepairOutcome {
+    /// Nothing was wrong, and nothing was changed.
+    Sound,
+    Repaired(Repaired),
+}
+
+/// Rebuilds the file from what can be read, unless it is sound. No process may have it open.
+pub fn repair(path: &Path) -> Result<RepairOutcome> {
     connection::check_engine(path)?;
     if !path.exists() {
         return Err(Error::NotFound(format!("{}: there is no database here", path.display())));
     }
+    if is_sound(path)? {
+        return Ok(RepairOutcome::Sound);
+    }
+    rescue(path).map(RepairOutcome::Repaired)
+}
+
+/// Looks at a copy: opening a file may roll its log forward, and the original must stay as it is.
+fn is_sound(path: &Path) -> Result<bool> {
+    let looking = sibling(path, &format!("looking-{}", random_hex(8)));
+    let copied = copy_all(path, &looking);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let found = copied.map(|()| {
+        connection::open(&looking, flags).ok().and_then(|connection| maintenance::check(&connection).ok())
+    });
+    remove_all(&looking);
+    let tables = |found: &maintenance::Integrity| found.version.is_some();
+    Ok(found?.is_some_and(|found| found.is_sound() && tables(&found)))
+}
+
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    for (from, to) in with_logs(from).into_iter().zip(with_logs(to)) {
+        if from.exists() {
+            fs::copy(&from, &to).map_err(|error| Error::from_io(&to, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_all(path: &Path) {
+    for file in with_logs(path) {
+        let _ = fs::remove_file(file);
+    }
+}
+
+fn rescue(path: &Path) -> Result<Repaired> {
     let kept = keep_aside(path)?;
     let fresh = sibling(path, &format!("repaired-{}", random_hex(8)));
     let result = rebuild(path, &kept, &fresh);
     if result.is_err() {
-        for file in with_logs(&fresh) {
-            let _ = fs::remove_file(file);
-        }
+        remove_all(&fresh);
     }
     result
+}
+
+/// Makes a file that was cut short as long as its header says: SQLite reads nothing of one that ends before, nor of one
+/// whose catalogue names pages that are not there. The pages that are missing are empty, and are found broken one by one.
+/// Where the header names far more than there can have been, it is the header that is put right.
+fn restore_length(path: &Path) -> std::io::Result<()> {
+    /// More than this many times what is left is not believed.
+    const MOST_TIMES: u64 = 64;
+    const PAGE_SIZE_AT: usize = 16;
+    const PAGE_COUNT_AT: usize = 28;
+    let mut file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let mut header = [0_u8; 100];
+    file.read_exact(&mut header)?;
+    let read_u16 =
+        |at: usize| -> Option<u16> { header.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes) };
+    let read_u32 =
+        |at: usize| -> Option<u32> { header.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes) };
+    let size = match read_u16(PAGE_SIZE_AT) {
+        Some(1) => 65_536_u64,
+        Some(size) if size >= 512 => u64::from(size),
+        _ => return Ok(()),
+    };
+    let there = u32::try_from(file.metadata()?.len() / size).unwrap_or(u32::MAX);
+    let Some(said) = read_u32(PAGE_COUNT_AT).filter(|said| *said > there && there > 0) else { return Ok(()) };
+    if u64::from(said) <= u64::from(there) * MOST_TIMES {
+        file.set_len(u64::from(there) * size)?;
+        return file.set_len(u64::from(said) * size);
+    }
+    file.seek(SeekFrom::Start(PAGE_COUNT_AT as u64))?;
+    file.write_all(&there.to_be_bytes())
 }
 
 fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
     // The copy is read, not the original: opening a file may roll its log forward, and the original must stay as it is.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = sibling(path, &format!("reading-{}", random_hex(8)));
-    for (from, to) in with_logs(kept).into_iter().zip(with_logs(&reading)) {
-        if from.exists() {
-            fs::copy(&from, &to).map_err(|error| Error::from_io(&to, &error))?;
-        }
+    copy_all(kept, &reading)?;
+    if let Err(error) = restore_length(&reading) {
+        tracing::debug!(%error, "the header of the damaged file could not be read");
     }
     let damaged = connection::open(&reading, flags)?;
     let (mut target, _) = connection::open_for_writing(fresh)?;
@@ -66,9 +137,7 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
         Err(Error::Damaged { path: fresh.to_owned(), detail: checked.problems.join("; ") })
     });
     drop(damaged);
-    for file in with_logs(&reading) {
-        let _ = fs::remove_file(file);
-    }
+    remove_all(&reading);
     let counts = outcome?;
     // Leaving the log mode folds the log into the file, so that one rename moves all of it.
     target
@@ -258,11 +327,7 @@ fn keep_aside(path: &Path) -> Result<PathBuf> {
         .map(|number| sibling(path, &format!("damaged-{number}")))
         .find(|kept| !kept.exists())
         .unwrap_or_else(|| sibling(path, "damaged"));
-    for (from, to) in with_logs(path).into_iter().zip(with_logs(&kept)) {
-        if from.exists() {
-            fs::copy(&from, &to).map_err(|error| Error::from_io(&to, &error))?;
-        }
-    }
+    copy_all(path, &kept)?;
     Ok(kept)
 }
 

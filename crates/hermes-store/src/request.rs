@@ -111,19 +111,6 @@ impl Store {
         })
     }
 
-    /// Takes back that a turn was found cut off, for a request that has yet to go on with it.
-    pub fn leave_to_request(&self, turn: &TurnId) -> Pending<()> {
-        let turn = turn.clone();
-        self.write(Durability::Process, move |scope| {
-            scope.execute_cached(
-                "UPDATE hx_turns SET cut_offs = MAX(cut_offs - 1, 0) WHERE id = ?1 AND state = 'running'
-                    AND EXISTS (SELECT 1 FROM hx_requests WHERE turn_id = ?1 AND ended_at IS NULL)",
-                [turn.as_str()],
-            )?;
-            Ok(())
-        })
-    }
-
     /// How many requests are written down, answered ones included.
     pub fn requests(&self) -> Pending<u64> {
         self.read(|scope| {

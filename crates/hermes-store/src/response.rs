@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use hermes_types::Timestamp;
+use hermes_types::{SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::connection;
@@ -16,6 +16,26 @@ use crate::pending::Pending;
 
 /// How many answers are kept.
 pub(crate) const MOST: usize = 100;
+
+/// An answer to keep.
+#[derive(Debug, Clone)]
+pub struct KeptResponse {
+    pub id: String,
+    /// JSON, in the shape other programs know.
+    pub data: String,
+    /// The conversation that is at this answer from now on.
+    pub conversation: Option<ResponseConversation>,
+    pub at: Timestamp,
+}
+
+/// A conversation that a client gave a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseConversation {
+    pub name: String,
+    /// The session of its newest answer.
+    pub session: SessionId,
+    pub instructions: Option<String>,
+}
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -31,7 +51,9 @@ impl Responses {
         connection
             .execute_batch(
                 "CREATE TABLE IF NOT EXISTS responses (response_id TEXT PRIMARY KEY, data TEXT NOT NULL, accessed_at REAL NOT NULL);
-                 CREATE TABLE IF NOT EXISTS conversations (name TEXT PRIMARY KEY, response_id TEXT NOT NULL);",
+                 CREATE TABLE IF NOT EXISTS conversations (name TEXT PRIMARY KEY, response_id TEXT NOT NULL);
+                 CREATE TABLE IF NOT EXISTS hx_conversation_sessions
+                    (name TEXT PRIMARY KEY, session_id TEXT NOT NULL, instructions TEXT);",
             )
             .map_err(|error| Error::from_sqlite(path, &error))?;
         let (queue, jobs) = channel::<Job>();
@@ -47,28 +69,35 @@ impl Responses {
         Ok(Self { queue })
     }
 
-    /// Keeps an answer and, where it has a name, what the name stands for now.
-    pub fn keep(&self, id: &str, data: String, conversation: Option<String>, at: Timestamp) -> Pending<()> {
-        let id = id.to_owned();
+    /// Keeps an answer and moves its conversation to it, in one step.
+    pub fn keep(&self, kept: KeptResponse) -> Pending<()> {
         self.run(move |connection| {
-            connection.execute(
+            let KeptResponse { id, data, conversation, at } = &kept;
+            let step = connection.unchecked_transaction()?;
+            step.execute(
                 "INSERT INTO responses (response_id, data, accessed_at) VALUES (?1, ?2, ?3)
                  ON CONFLICT (response_id) DO UPDATE SET data = excluded.data, accessed_at = excluded.accessed_at",
                 params![id, data, at.seconds()],
             )?;
-            if let Some(name) = &conversation {
-                connection.execute(
+            if let Some(ResponseConversation { name, session, instructions }) = conversation {
+                step.execute(
                     "INSERT INTO conversations (name, response_id) VALUES (?1, ?2)
                      ON CONFLICT (name) DO UPDATE SET response_id = excluded.response_id",
-                    [name, &id],
+                    [name, id],
+                )?;
+                step.execute(
+                    "INSERT INTO hx_conversation_sessions (name, session_id, instructions) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (name) DO UPDATE SET session_id = excluded.session_id,
+                        instructions = excluded.instructions",
+                    params![name, session.as_str(), instructions],
                 )?;
             }
-            connection.execute(
+            step.execute(
                 "DELETE FROM responses WHERE response_id IN
                     (SELECT response_id FROM responses ORDER BY accessed_at DESC, rowid DESC LIMIT -1 OFFSET ?1)",
                 [i64::try_from(MOST).unwrap_or(i64::MAX)],
             )?;
-            Ok(())
+            step.commit()
         })
     }
 
@@ -92,6 +121,26 @@ impl Responses {
         self.run(move |connection| {
             connection
                 .query_row("SELECT response_id FROM conversations WHERE name = ?1", [&name], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// Returns the session a conversation is at. It outlives the conversation's answers.
+    pub fn conversation(&self, name: &str) -> Pending<Option<ResponseConversation>> {
+        let name = name.to_owned();
+        self.run(move |connection| {
+            connection
+                .query_row(
+                    "SELECT session_id, instructions FROM hx_conversation_sessions WHERE name = ?1",
+                    [&name],
+                    |row| {
+                        Ok(ResponseConversation {
+                            name: name.clone(),
+                            session: SessionId::new(row.get::<_, String>(0)?),
+                            instructions: row.get(1)?,
+                        })
+                    },
+                )
                 .optional()
         })
     }

@@ -22,7 +22,7 @@ const INDICES: &str = include_str!("../schema/indices.sql");
 const OWN: &str = include_str!("../schema/own.sql");
 
 /// Bumped when `own.sql` changes, so that an older file of ours gets the additions.
-const OWN_VERSION: &str = "4";
+const OWN_VERSION: &str = "5";
 
 /// Columns our own tables got later.
 const OWN_COLUMNS: &[(&str, &[(&str, &str)])] = &[("hx_inbox", &[("turn_id", "TEXT")])];

@@ -22,6 +22,8 @@ pub struct NewSession {
     pub system_prompt: Option<String>,
     pub parent: Option<SessionId>,
     pub started_at: Timestamp,
+    /// The folder it works in; kept where the file has a column for it.
+    pub cwd: Option<String>,
 }
 
 impl NewSession {
@@ -35,6 +37,7 @@ impl NewSession {
             system_prompt: None,
             parent: None,
             started_at,
+            cwd: None,
         }
     }
 }
@@ -169,6 +172,17 @@ impl Store {
         self.write(Durability::Process, move |scope| save_usage(scope, &id, tally, usage, cost, &billing))
     }
 
+    /// Returns whether different people talk to this home on one platform.
+    pub fn is_shared(&self) -> Pending<bool> {
+        self.read(|scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT 1 FROM sessions WHERE user_id IS NOT NULL
+                 GROUP BY source HAVING COUNT(DISTINCT user_id) > 1 LIMIT 1",
+            )?;
+            Ok(statement.exists([])?)
+        })
+    }
+
     /// The newest session of a source by its start.
     pub fn newest_session(&self, source: &str) -> Pending<Option<SessionId>> {
         let source = source.to_owned();
@@ -230,6 +244,12 @@ pub(crate) fn insert(scope: &Scope<'_>, session: &NewSession) -> Attempt<()> {
         parent,
         session.started_at.seconds(),
     ])?;
+    if let Some(folder) = session.cwd.as_deref().filter(|_| scope.columns.has_session("cwd")) {
+        scope.execute_cached(
+            "UPDATE sessions SET cwd = COALESCE(cwd, ?2) WHERE id = ?1",
+            [session.id.as_str(), folder],
+        )?;
+    }
     Ok(())
 }
 
@@ -320,6 +340,12 @@ fn save_usage(
     )?;
     if changed == 0 {
         return Err(Error::NotFound(format!("Session not found: {id}")).into());
+    }
+    if tally == Tally::Add && scope.columns.has_session("api_call_count") {
+        scope.execute_cached(
+            "UPDATE sessions SET api_call_count = COALESCE(api_call_count, 0) + 1 WHERE id = ?1",
+            [id.as_str()],
+        )?;
     }
     Ok(())
 }

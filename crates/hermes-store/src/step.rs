@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hermes_text::{Title, next_title, title_base};
 use hermes_types::{
-    CallId, HolderId, InboxId, MessageId, OutcomeStatus, Reply, SessionId, Timestamp, Turn, TurnId,
+    CallId, Envelope, HolderId, InboxId, MessageId, OutcomeStatus, Reply, SessionId, Timestamp, Turn, TurnId,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -15,7 +15,7 @@ use crate::message::{self, NewMessage};
 use crate::pending::Pending;
 use crate::session::{self, NewSession};
 use crate::writer::{Durability, Scope};
-use crate::{Closing, EndReason, Lease, Store, inbox, lease, outbox, title, turn};
+use crate::{Closing, EndReason, Intake, Lease, Store, conversation, inbox, lease, outbox, title, turn};
 
 /// How a call ended, and the message that says so to the model.
 #[derive(Debug, Clone)]
@@ -50,6 +50,13 @@ pub struct Settled {
     /// What goes out, in this order.
     pub replies: Vec<Reply>,
     pub at: Timestamp,
+}
+
+/// Work that a message asks for and that goes on after the message is closed.
+#[derive(Debug, Clone)]
+pub struct FollowUp {
+    pub conversation: String,
+    pub envelope: Envelope,
 }
 
 impl Store {
@@ -91,6 +98,19 @@ impl Store {
         })
     }
 
+    /// Does the same and takes in the work the message asked for, in one step.
+    pub fn settle_with(&self, settled: Settled, follow_up: FollowUp) -> Pending<Intake> {
+        self.write(Durability::Disk, move |scope| {
+            for id in &settled.inbox {
+                inbox::close(scope, *id, settled.closing, settled.note.as_deref(), settled.at)?;
+            }
+            for reply in &settled.replies {
+                outbox::insert(scope, &settled.conversation, reply, settled.at)?;
+            }
+            inbox::insert(scope, &follow_up.conversation, &follow_up.envelope)
+        })
+    }
+
     /// Notes a call's end together with its result: a finished call is never without one.
     pub fn finish_call(&self, finished: FinishedCall) -> Pending<MessageId> {
         self.write(Durability::Process, move |scope| {
@@ -104,7 +124,7 @@ impl Store {
     }
 
     /// Goes on with a conversation in a new session: the old one ends, the new one takes its messages and the next
-    /// number of its title, and a turn that is running moves along.
+    /// number of its title. The chat that is at the old session, a turn that is running in it and its lease move along.
     pub fn split_session(
         &self,
         old: &SessionId,
@@ -125,6 +145,11 @@ impl Store {
             carry_title(scope, &old, &new.id)?;
             scope.connection.execute(
                 "UPDATE hx_turns SET session_id = ?2 WHERE session_id = ?1 AND state = 'running'",
+                [old.as_str(), new.id.as_str()],
+            )?;
+            conversation::follow(scope, &old, &new.id, at)?;
+            scope.connection.execute(
+                "UPDATE OR REPLACE hx_leases SET conversation = ?2 WHERE conversation = ?1",
                 [old.as_str(), new.id.as_str()],
             )?;
             Ok(())

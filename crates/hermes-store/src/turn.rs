@@ -84,6 +84,19 @@ impl Store {
         })
     }
 
+    /// Returns when the turn after this one began in the same session, if there is one.
+    pub fn next_turn_start(&self, turn: &Turn) -> Pending<Option<Timestamp>> {
+        let (id, session, at) = (turn.id.clone(), turn.session.clone(), turn.started_at);
+        self.read(move |scope| {
+            let mut statement = scope.connection.prepare_cached(
+                "SELECT MIN(started_at) FROM hx_turns WHERE session_id = ?1 AND started_at > ?2 AND id <> ?3",
+            )?;
+            let mut rows = statement.query(params![session.as_str(), at.seconds(), id.as_str()])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            Ok(column::real(row, 0)?.map(Timestamp))
+        })
+    }
+
     /// Turns that claim to be running. At start-up, those whose conversation nobody holds were cut off.
     pub fn running_turns(&self) -> Pending<Vec<Turn>> {
         self.read(|scope| {
@@ -99,26 +112,57 @@ impl Store {
         })
     }
 
-    /// Notes that a turn was cut off and gives it to a new holder, or parks it when that has happened too often.
-    pub fn note_cut_off(&self, id: &TurnId, holder: HolderId, at: Timestamp) -> Pending<TurnState> {
+    /// Notes that a turn was cut off and gives it to a new holder, or parks it when that has happened too often. One that
+    /// its holder left in good order was not cut off. Returns what it is now; nothing, when it had ended.
+    pub fn note_cut_off(&self, id: &TurnId, holder: HolderId, at: Timestamp) -> Pending<Option<TurnState>> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
             let count: Option<u32> = scope
                 .connection
                 .prepare_cached(
-                    "UPDATE hx_turns SET cut_offs = cut_offs + 1, holder = ?2 WHERE id = ?1 AND state = 'running'
-                     RETURNING cut_offs",
+                    "UPDATE hx_turns SET cut_offs = cut_offs + (holder IS NOT NULL), holder = ?2
+                     WHERE id = ?1 AND state = 'running' RETURNING cut_offs",
                 )?
                 .query_row(params![id.as_str(), holder.as_str()], |row| row.get(0))
                 .optional()?;
-            if count.is_none_or(|count| count < MOST_CUT_OFFS) {
-                return Ok(TurnState::Running);
+            let Some(count) = count else { return Ok(None) };
+            if count < MOST_CUT_OFFS {
+                return Ok(Some(TurnState::Running));
             }
             scope
                 .connection
                 .prepare_cached("UPDATE hx_turns SET state = 'parked', closed_at = ?2 WHERE id = ?1")?
                 .execute(params![id.as_str(), at.seconds()])?;
-            Ok(TurnState::Parked)
+            Ok(Some(TurnState::Parked))
+        })
+    }
+
+    /// Leaves the turns of this process to the next one, because this one ends in good order: that is no cut-off. Their
+    /// leases end. Returns how many there were.
+    pub fn leave_turns(&self) -> Pending<usize> {
+        self.write(Durability::Disk, |scope| {
+            let prefix = HolderId::process_prefix();
+            let left = scope.execute_cached(
+                "UPDATE hx_turns SET holder = NULL
+                 WHERE state = 'running' AND substr(holder, 1, length(?1)) = ?1",
+                [prefix],
+            )?;
+            scope
+                .execute_cached("DELETE FROM hx_leases WHERE substr(holder, 1, length(?1)) = ?1", [prefix])?;
+            Ok(left)
+        })
+    }
+
+    /// Returns whether one more cut-off would park a turn.
+    pub fn is_at_its_last(&self, id: &TurnId) -> Pending<bool> {
+        let id = id.clone();
+        self.read(move |scope| {
+            let mut statement = scope
+                .connection
+                .prepare_cached("SELECT cut_offs + (holder IS NOT NULL) >= ?2 FROM hx_turns WHERE id = ?1")?;
+            let parks: Option<bool> =
+                statement.query_row(params![id.as_str(), MOST_CUT_OFFS], |row| row.get(0)).optional()?;
+            Ok(parks.unwrap_or(false))
         })
     }
 

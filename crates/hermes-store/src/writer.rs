@@ -4,8 +4,9 @@
 //! with a savepoint around each, so that it takes nobody with it. An answer is sent only after the commit. Between transactions the thread rebuilds a
 //! damaged search index, one short step at a time.
 
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::checkpoint::{self, Checkpoints};
-use crate::connection::Journal;
+use crate::connection::{self, Journal};
 use crate::error::{Attempt, Error, Fault, Result};
 use crate::index::{self, Progress, Upkeep};
 use crate::pending::Pending;
@@ -31,8 +32,11 @@ const RETRIES: u32 = 15;
 /// After this many writes the log is written back into the file.
 const CHECKPOINT_EVERY: usize = 200;
 
-/// An idle writer looks once in a while whether another process left a rebuild unfinished.
-const IDLE_LOOK: Duration = Duration::from_mins(1);
+/// From this size on the log is written back at the start and between writes; 8 MB.
+const LARGE_LOG: u64 = 8 * 1024 * 1024;
+
+/// An idle writer looks once in a while whether another process left a rebuild unfinished, and gives its memory back.
+const IDLE_LOOK: Duration = Duration::from_secs(10);
 
 /// What a write has survived when its caller hears of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +110,21 @@ pub(crate) struct Writer {
     pub(crate) columns: Columns,
     pub(crate) journal: Journal,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) identity: Option<FileIdentity>,
+}
+
+/// Which file a path stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(path).ok()?;
+        Some(Self { device: meta.dev(), inode: meta.ino() })
+    }
 }
 
 impl Writer {
@@ -123,6 +142,11 @@ impl Writer {
             // The triggers stay on, which is slower and just as right; adding by hand as well would not be.
             tracing::warn!(error = %fault.at(&self.path), "the search index is kept by the file's triggers");
             self.columns.upkeep = Upkeep::Triggers;
+        }
+        // Processes that died young may have left a long one.
+        let mut too_long = LARGE_LOG;
+        if self.log_size() > too_long {
+            self.shorten_log();
         }
         while closing.is_none() {
             let first = if tending {
@@ -155,6 +179,9 @@ impl Writer {
             }
             if writes.is_empty() {
                 tending = self.tend_index();
+                if !tending && closing.is_none() {
+                    let _ = self.connection.execute_batch("PRAGMA shrink_memory");
+                }
                 continue;
             }
             self.sync_to(durability, &mut synced);
@@ -165,6 +192,10 @@ impl Writer {
             } else if since_checkpoint >= CHECKPOINT_EVERY {
                 since_checkpoint = 0;
                 self.write_back();
+            } else if self.log_size() > too_long {
+                self.shorten_log();
+                // Where somebody keeps it from being emptied, it is tried again when it has grown.
+                too_long = self.log_size() + LARGE_LOG;
             }
         }
         self.checkpoints.end();
@@ -177,6 +208,13 @@ impl Writer {
 
     /// Runs every write in one transaction and answers them all.
     fn commit(&mut self, mut writes: Vec<Box<dyn Write>>) {
+        if self.identity.is_some() && FileIdentity::of(&self.path) != self.identity {
+            tracing::error!(path = %self.path.display(), "the database was removed or replaced; nothing is written any more");
+            for write in writes {
+                write.answer(Err(Error::Gone { path: self.path.clone() }));
+            }
+            return;
+        }
         let mut results = self.attempt(&mut writes, Isolation::AllOrNone);
         if results.as_ref().is_err_and(index::may_be_damage) && self.replace_index().is_ok() {
             results = self.attempt(&mut writes, Isolation::AllOrNone);
@@ -307,6 +345,29 @@ impl Writer {
     fn write_back(&mut self) {
         if self.journal == Journal::WriteAheadLog && self.checkpoints.ask() == checkpoint::Turn::Writer {
             self.checkpoint();
+        }
+    }
+
+    /// Bytes of the log beside the file.
+    fn log_size(&self) -> u64 {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push("-wal");
+        std::fs::metadata(Path::new(&name)).map_or(0, |meta| meta.len())
+    }
+
+    /// Writes the log back and empties it, if nobody else is using it just now.
+    fn shorten_log(&self) {
+        self.checkpoint();
+        if self.journal != Journal::WriteAheadLog {
+            return;
+        }
+        // Not worth waiting for: whoever reads now is done when it is tried again.
+        let emptied = self
+            .connection
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        if let Err(error) = emptied.and(self.connection.busy_timeout(connection::BUSY_TIMEOUT)) {
+            tracing::debug!(%error, "the log of the database stays as long as it is");
         }
     }
 

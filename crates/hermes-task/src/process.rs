@@ -9,6 +9,10 @@ use rustix::process::{Pid, test_kill_process};
 pub fn may_live(holder: &HolderId) -> bool {
     let number = holder.as_str().split('-').next().and_then(|text| text.parse::<i32>().ok());
     let Some(pid) = number.and_then(Pid::from_raw) else { return true };
+    // In a container every start has the same number: a holder with ours that is not of this process is dead.
+    if u32::try_from(pid.as_raw_nonzero().get()) == Ok(std::process::id()) {
+        return holder.as_str().starts_with(HolderId::process_prefix());
+    }
     test_kill_process(pid) != Err(Errno::SRCH) && !is_zombie(pid)
 }
 
@@ -31,6 +35,8 @@ mod tests {
         assert!(may_live(&HolderId::generate()));
         assert!(!may_live(&HolderId::new(format!("{}-x", i32::MAX))));
         assert!(may_live(&HolderId::new("somebody else")), "no number, no verdict");
+        let before = HolderId::new(format!("{}-0-another start", std::process::id()));
+        assert!(!may_live(&before), "an earlier process with this number");
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::task::{OwnedTask, start, start_in};
 use crate::wire::{Ask, Plan, STALL};
 use crate::{Error, RealClock};
 
+const OLLAMA: &str = "/api/show";
+
 /// Called with every request as it comes.
 pub type Arrival = Arc<dyn Fn(&RecordedRequest) + Send + Sync>;
 
@@ -272,6 +274,13 @@ async fn attend(stream: TcpStream, stage: Arc<Stage>) {
             }
         };
         let close = message.wants_close();
+        // What only Ollama answers is asked of every local server; where a script does not play one, it is no event.
+        if message.target == OLLAMA && !stage.player.names_path(OLLAMA) {
+            let unknown = Plan::of_json(404, &json!({"error": "404 page not found"}));
+            let Sent::Whole(same) = send(connection, unknown, close, stage.as_ref()).await else { return };
+            connection = same;
+            continue;
+        }
         let request = stage.ledger.enter(message);
         if let Some(arrival) = &stage.arrival {
             arrival(&request);

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use hermes_exec::{Sandbox, WriteRule};
 use hermes_schedule::{Change, Error, Job, Jobs, Listed, NewJob, Origin, repeat_words, view};
 use hermes_store::Store;
-use hermes_types::{BoxFuture, Call, Clock, Outcome, OutcomeStatus, TaskId, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    Answer, Approval, BoxFuture, Call, Clock, Danger, Outcome, OutcomeStatus, Question, TaskId, Tool,
+    ToolContext, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use crate::argument::{any_text, spec, text};
+use crate::folders::Folders;
 use crate::off_thread::off_thread;
 
 /// Fields of newer releases that are kept, and how they are checked.
@@ -24,6 +29,8 @@ pub struct CronJob {
     jobs: Jobs,
     store: Store,
     clock: Arc<dyn Clock>,
+    /// What a conversation may write, and where it began.
+    limits: Option<(Sandbox, Folders)>,
 }
 
 /// What the model asked for.
@@ -57,10 +64,33 @@ impl Action {
 impl CronJob {
     pub fn new(jobs: Jobs, store: Store, clock: Arc<dyn Clock>) -> Self {
         let spec = spec("cronjob", include_str!("texts/cronjob.md"), include_str!("texts/cronjob.json"));
-        Self { spec, jobs, store, clock }
+        Self { spec, jobs, store, clock, limits: None }
+    }
+
+    /// Lets a job work only where the conversation that makes it may write.
+    #[must_use]
+    pub fn within(self, sandbox: Sandbox, folders: Folders) -> Self {
+        Self { limits: Some((sandbox, folders)), ..self }
+    }
+
+    /// Why a job of this conversation may not work in the folder it names.
+    fn refuse_folder(&self, call: &Call) -> Option<String> {
+        let (sandbox, folders) = self.limits.as_ref()?;
+        let folder = text(&call.arguments, "workdir")?;
+        let real = std::path::Path::new(folder).canonicalize().ok()?;
+        match sandbox.access(&folders.anchor(&call.task))?.write_rule(&real) {
+            WriteRule::Open => None,
+            WriteRule::Ask(reason) | WriteRule::Never(reason) => Some(format!(
+                "`workdir` {folder}: {reason}. The user can set it with `hermes cron edit JOB --workdir {folder}`"
+            )),
+        }
     }
 
     async fn answer(&self, call: &Call) -> Outcome {
+        if let Some(words) = self.refuse_folder(call) {
+            let answer = pretty(&json!({"success": false, "error": words}));
+            return Outcome { status: OutcomeStatus::Failed, ..Outcome::done(answer) };
+        }
         let arguments = call.arguments.clone();
         let origin = self.origin(&call.task).await;
         let (jobs, now) = (self.jobs.clone(), self.clock.now());
@@ -70,10 +100,7 @@ impl CronJob {
         });
         match done.await {
             Ok(Ok(answer)) => Outcome::done(pretty(&answer)),
-            Ok(Err(words)) => Outcome {
-                status: OutcomeStatus::Failed,
-                ..Outcome::done(pretty(&json!({"success": false, "error": words})))
-            },
+            Ok(Err(words)) => failed(&words),
             Err(outcome) => outcome,
         }
     }
@@ -106,8 +133,13 @@ impl Tool for CronJob {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.answer(call))
+    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            match refuse_model(call, &context).await {
+                Some(words) => failed(&words),
+                None => self.answer(call).await,
+            }
+        })
     }
 
     fn modern(&self, name: &str, arguments: &Map<String, Value>) -> Option<Map<String, Value>> {
@@ -115,6 +147,37 @@ impl Tool for CronJob {
         let mut arguments = arguments.clone();
         arguments.insert("action".to_owned(), json!(action));
         Some(arguments)
+    }
+}
+
+fn failed(words: &str) -> Outcome {
+    Outcome {
+        status: OutcomeStatus::Failed,
+        ..Outcome::done(pretty(&json!({"success": false, "error": words})))
+    }
+}
+
+/// Another model or provider costs the user's money and gets the user's key: a person decides. Returns why it may not be.
+async fn refuse_model(call: &Call, context: &ToolContext<'_>) -> Option<String> {
+    let given = |name: &str| call.arguments.get(name).filter(|value| !value.is_null());
+    let wanted: Vec<String> =
+        ["model", "provider"].iter().filter_map(|name| Some(format!("{name} {}", given(name)?))).collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    let question = Question::Approve {
+        command: format!("cronjob: run with {}", wanted.join(", ")),
+        danger: Danger {
+            key: "cronjob model".to_owned(),
+            reason: "a scheduled job is to use another model than the configured one".to_owned(),
+        },
+    };
+    match context.frontend.ask(question, context.cancel).await {
+        Answer::Approval(Approval::Deny) | Answer::Unavailable | Answer::Silence | Answer::Secret(_) => Some(
+            "A job with another model or provider needs the user's consent, and it was not given.".to_owned(),
+        ),
+        Answer::Approval(_) => None,
+        Answer::Text(words) => Some(format!("The user denied this and said: {words}")),
     }
 }
 
@@ -233,12 +296,19 @@ fn change(arguments: &Map<String, Value>) -> Result<Change, String> {
         }
     }
     check_folder(&more)?;
-    let (model, provider, base_url) = match arguments.get("model") {
-        Some(Value::Object(given)) => {
+    // An address of the model's own choice would be sent the user's key.
+    let has_address =
+        |given: &Map<String, Value>| given.get("base_url").is_some_and(|given| !given.is_null());
+    let nested = arguments.get("model").and_then(Value::as_object);
+    if has_address(arguments) || nested.is_some_and(has_address) {
+        return Err("`base_url` cannot be set by this tool".to_owned());
+    }
+    let (model, provider) = match nested {
+        Some(given) => {
             let of = |name: &str| given.get(name).and_then(Value::as_str).map(str::to_owned);
-            (of("model").or_else(|| of("default")), of("provider"), of("base_url"))
+            (of("model").or_else(|| of("default")), of("provider"))
         }
-        _ => (text("model")?, text("provider")?, text("base_url")?),
+        None => (text("model")?, text("provider")?),
     };
     Ok(Change {
         prompt: text("prompt")?,
@@ -247,7 +317,7 @@ fn change(arguments: &Map<String, Value>) -> Result<Change, String> {
         skills: skills(arguments)?,
         model,
         provider,
-        base_url,
+        base_url: None,
         deliver: text("deliver")?,
         repeat: repeat(arguments)?,
         pause: None,

@@ -41,6 +41,12 @@ impl Folders {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 
+    /// Has a task work where another one does that it works for: what it may write is around the same folder.
+    pub fn delegate(&self, task: &TaskId, parent: &TaskId) {
+        let anchor = self.anchor(parent);
+        self.place(task, anchor);
+    }
+
     pub fn set(&self, task: &TaskId, folder: PathBuf) {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), folder);
     }

@@ -108,7 +108,7 @@ fn read(files: &Files, disk: &dyn Disk, call: &Call) -> Outcome {
         Ok(loaded) => loaded,
         Err(outcome) => return outcome,
     };
-    let mut result = show(files, &content, seen.size, &page);
+    let mut result = show(files, &files.masked_page(&content, &page), seen.size, &page);
     if count == 3
         && let Some(object) = result.as_object_mut()
     {
@@ -201,7 +201,7 @@ fn show(files: &Files, content: &str, size: u64, page: &Page) -> Value {
     }
     let truncated = cut == Cut::ByLength || (lines > last && last >= page.offset);
     let mut result = json!({
-        "content": files.masked(shown),
+        "content": shown,
         "total_lines": total,
         "file_size": size,
         "truncated": truncated,

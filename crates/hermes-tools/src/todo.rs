@@ -119,7 +119,7 @@ impl Tool for Todo {
             Occasion::Ended => {
                 self.lists.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
             }
-            Occasion::Compressed | Occasion::Calling(_) => {}
+            Occasion::Compressed | Occasion::Calling(_) | Occasion::Delegated(_) => {}
         }
     }
 

@@ -38,7 +38,8 @@ impl Tool for WriteFile {
 
     fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let disk = match self.files.disk(call, context.cancel).await {
+            let paths = text(&call.arguments, "path").map(str::to_owned).into_iter().collect();
+            let disk = match self.files.disk_to_write(call, paths, context).await {
                 Ok(disk) => disk,
                 Err(outcome) => return outcome,
             };

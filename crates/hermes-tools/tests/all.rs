@@ -12,6 +12,7 @@ mod all {
     mod delegate;
     mod elsewhere;
     mod endurance;
+    mod fence;
     mod installation;
     mod memory;
     mod patch;

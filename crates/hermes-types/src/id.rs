@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +117,14 @@ impl TurnId {
 
 impl HolderId {
     pub fn generate() -> Self {
-        Self(format!("{}-{}", std::process::id(), random_hex(12)))
+        Self(format!("{}{}", Self::process_prefix(), random_hex(12)))
+    }
+
+    /// Returns what the ids of every holder in this process begin with. A process that later gets the same number has
+    /// another one.
+    pub fn process_prefix() -> &'static str {
+        static PREFIX: OnceLock<String> = OnceLock::new();
+        PREFIX.get_or_init(|| format!("{}-{}-", std::process::id(), random_hex(8)))
     }
 }
 

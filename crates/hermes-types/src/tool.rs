@@ -77,6 +77,8 @@ pub enum Work {
 pub enum Occasion<'a> {
     /// A conversation is taken up: state kept in earlier results can be read back.
     Resumed(&'a [Message]),
+    /// The conversation was begun by another one, which it works for.
+    Delegated(&'a TaskId),
     /// Older results are no longer before the model.
     Compressed,
     /// A call to this tool is about to run.

@@ -5,6 +5,28 @@ use std::ffi::OsString;
 const NAMED: [(&str, &str); 4] =
     [("-c", "--continue"), ("--continue", "--continue"), ("-r", "--resume"), ("--resume", "--resume")];
 
+/// Short flags that take no value and may stand before `c` or `r` in one word.
+const SWITCHES: &str = "Qv";
+
+/// What a word says that names a conversation: switches before it, the long flag, the beginning of the name.
+fn named(word: &str) -> Option<(Option<String>, &'static str, Option<String>)> {
+    if let Some((_, long)) = NAMED.iter().find(|(name, _)| *name == word) {
+        return Some((None, long, None));
+    }
+    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    let at = letters.find(|c| !SWITCHES.contains(c))?;
+    let (switches, rest) = letters.split_at_checked(at)?;
+    let long = match rest.chars().next()? {
+        'c' => "--continue",
+        'r' => "--resume",
+        _ => return None,
+    };
+    let before = (!switches.is_empty()).then(|| format!("-{switches}"));
+    let name =
+        rest.get(1..).filter(|name| !name.is_empty()).map(|name| name.trim_start_matches('=').to_owned());
+    Some((before, long, name))
+}
+
 /// Joins the words after `-c` and `-r` into one value, so that `hermes -c My long title` works unquoted. A word that is
 /// a command ends the name.
 pub(crate) fn joined(
@@ -15,10 +37,7 @@ pub(crate) fn joined(
     let mut waiting = arguments.into_iter().peekable();
     result.extend(waiting.next());
     while let Some(argument) = waiting.next() {
-        let long = argument
-            .to_str()
-            .and_then(|text| NAMED.iter().find_map(|(name, long)| (*name == text).then_some(*long)));
-        let Some(long) = long else {
+        let Some((before, long, name)) = argument.to_str().and_then(named) else {
             let ends = argument == "--";
             result.push(argument);
             if ends {
@@ -27,7 +46,8 @@ pub(crate) fn joined(
             }
             continue;
         };
-        let mut words: Vec<String> = Vec::new();
+        result.extend(before.map(OsString::from));
+        let mut words: Vec<String> = name.into_iter().collect();
         while let Some(word) = waiting.peek().and_then(|next| next.to_str()) {
             if word.starts_with('-') || is_command(word) {
                 break;
@@ -56,6 +76,10 @@ mod tests {
         check("hermes -c", &["hermes", "--continue="]);
         check("hermes -c chat -q hi", &["hermes", "--continue=", "chat", "-q", "hi"]);
         check("hermes chat --resume a b -q hi", &["hermes", "chat", "--resume=a b", "-q", "hi"]);
+        check("hermes -Qc", &["hermes", "-Q", "--continue="]);
+        check("hermes -cMy title -q hi", &["hermes", "--continue=My title", "-q", "hi"]);
+        check("hermes -Qrabc -q hi", &["hermes", "-Q", "--resume=abc", "-q", "hi"]);
+        check("hermes -Qq hi", &["hermes", "-Qq", "hi"]);
         check("hermes chat -q hi", &["hermes", "chat", "-q", "hi"]);
         check("hermes sessions rename x -- -c y", &["hermes", "sessions", "rename", "x", "--", "-c", "y"]);
     }

@@ -23,6 +23,14 @@ pub(crate) enum Command {
         /// A model, also as provider:model; without it, the current one is shown
         name: Option<String>,
     },
+    /// Sign in to a provider with a code
+    Login(LoginArguments),
+    /// Sign out of a provider
+    Logout {
+        /// nous, openai-codex or copilot; without it, the one signed in last
+        #[arg(long)]
+        provider: Option<String>,
+    },
     /// Show and change the configuration
     Config {
         #[command(subcommand)]
@@ -70,12 +78,7 @@ pub(crate) enum Command {
         command: PairingCommand,
     },
     /// Send a message to a chat; without a target, list the chats
-    Send {
-        /// A platform, platform:ID or platform:#name
-        target: Option<String>,
-        /// The message; without it, standard input
-        words: Vec<String>,
-    },
+    Send(SendArguments),
     /// Take events of other services
     Webhook {
         #[command(subcommand)]
@@ -195,6 +198,114 @@ impl ChatArguments {
     }
 }
 
+/// Commands of other releases that this one does not have.
+const ELSEWHERE: &[&str] = &[
+    "acp",
+    "auth",
+    "backup",
+    "batch",
+    "claw",
+    "dashboard",
+    "doctor",
+    "dump",
+    "fallback",
+    "honcho",
+    "import",
+    "logs",
+    "mcp",
+    "memory",
+    "plugins",
+    "profile",
+    "setup",
+    "skills",
+    "tools",
+    "uninstall",
+    "whatsapp",
+];
+
+/// Returns what to say about a word that is no command: how to ask something, or that the command is not there.
+pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    // Below a command clap's own words are better.
+    if first != Some(word.as_str()) {
+        return None;
+    }
+    if ELSEWHERE.contains(&word.as_str()) {
+        return Some(format!(
+            "'hermes {word}' is not available in this release; `hermes --help` lists what is"
+        ));
+    }
+    let near = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names.first().cloned(),
+        Some(ContextValue::String(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let near = near.map(|name| format!("; did you mean 'hermes {name}'?")).unwrap_or_default();
+    Some(format!(
+        "unknown command '{word}'{near}\nTo ask something: hermes -q '{word}'\n\n\
+         Usage: hermes [OPTIONS] [COMMAND]\nFor more information, try '--help'."
+    ))
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct LoginArguments {
+    /// nous, openai-codex or copilot
+    #[arg(long, default_value = "nous")]
+    pub(crate) provider: String,
+    /// Nous: the portal to sign in at
+    #[arg(long, value_name = "URL")]
+    pub(crate) portal_url: Option<String>,
+    /// Nous: where models answer
+    #[arg(long, value_name = "URL")]
+    pub(crate) inference_url: Option<String>,
+    /// Nous: the id of the client
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// Nous: what is asked for
+    #[arg(long)]
+    pub(crate) scope: Option<String>,
+    /// Understood for compatibility: the address is printed, and never opened
+    #[arg(long, hide = true)]
+    pub(crate) no_browser: bool,
+    /// Seconds to wait for the confirmation
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Nous: certificates to believe
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_bundle: Option<std::path::PathBuf>,
+    /// Nous: believe any certificate
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct SendArguments {
+    /// Target and message; with --to, only the message. Without a message, standard input
+    pub(crate) words: Vec<String>,
+    /// A platform, platform:ID or platform:#name
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub(crate) to: Option<String>,
+    /// Read the message from a file
+    #[arg(short, long)]
+    pub(crate) file: Option<std::path::PathBuf>,
+    /// A line before the message
+    #[arg(short, long, value_name = "LINE")]
+    pub(crate) subject: Option<String>,
+    /// List the chats that are known
+    #[arg(short, long)]
+    pub(crate) list: bool,
+    /// Print nothing when it was sent
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show what is configured; keys are masked
@@ -205,6 +316,7 @@ pub(crate) enum ConfigCommand {
     Set {
         /// A dotted path such as model.default, or a variable such as OPENROUTER_API_KEY
         key: Option<String>,
+        #[arg(allow_hyphen_values = true)]
         value: Option<String>,
     },
     /// Print the value in force
@@ -217,8 +329,12 @@ pub(crate) enum ConfigCommand {
     EnvPath,
     /// Look for mistakes and for options that are new
     Check,
-    /// Bring config.yaml up to the current version, keeping comments
-    Migrate,
+    /// Bring config.yaml up to the current version, keeping comments and a copy
+    Migrate {
+        /// Only show what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@ pub(crate) mod cron;
 pub(crate) mod database;
 pub(crate) mod gateway;
 pub(crate) mod insights;
+pub(crate) mod login;
 pub(crate) mod model;
 pub(crate) mod pairing;
 pub(crate) mod prompt_size;

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use anyhow::Result;
 use chrono::{DateTime, Datelike, Local, TimeZone, Timelike};
 use chrono_tz::Tz;
+use hermes_config::auth::AuthFile;
+use hermes_config::secrets::secret_values;
 use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, Home, precedence};
 use hermes_store::{Error, Store};
@@ -29,16 +31,34 @@ impl Context {
         Ok(Self { home, env })
     }
 
+    /// Loads config.yaml for something that acts: a turn, a job, a message. Fails where it could allow what the file forbids.
+    pub(crate) fn usable_config(&self, output: &Output) -> Result<Config> {
+        let config = Config::load(&self.home, &self.env);
+        config.require_usable(&self.env)?;
+        Ok(self.prepared(config, output))
+    }
+
     /// Loads config.yaml. What is wrong with it is said, and never stops a command.
     pub(crate) fn config(&self, output: &Output) -> Config {
-        let config = Config::load(&self.home, &self.env);
+        self.prepared(Config::load(&self.home, &self.env), output)
+    }
+
+    /// Says what is wrong with a configuration, and sets up what depends on it: masking, the log, the time zone.
+    fn prepared(&self, config: Config, output: &Output) -> Config {
         for warning in config.warnings() {
             output.notice(&warning.to_string());
         }
+        self.learn_secrets(&config);
         let masked = SecuritySettings::resolve(&config, &self.env).redact_secrets;
         log::start(&self.home.join("logs"), if masked { log::Secrets::Mask } else { log::Secrets::Show });
         self.choose_zone(&config);
         config
+    }
+
+    /// Has the secrets in the home's files masked from now on, wherever they appear.
+    pub(crate) fn learn_secrets(&self, config: &Config) {
+        let auth = AuthFile::new(&self.home).read();
+        hermes_guard::learn_secrets(secret_values(config, &self.env, &auth));
     }
 
     /// Takes the time zone of a configuration.

@@ -21,16 +21,31 @@ use context::Context;
 use output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(argv::joined(std::env::args_os(), cli::is_command));
     let output = Output::new();
+    let cli = match Cli::try_parse_from(argv::joined(std::env::args_os(), cli::is_command)) {
+        Ok(cli) => cli,
+        Err(error) => match cli::unknown_command(&error, first_word().as_deref()) {
+            Some(words) => {
+                output.error(&words);
+                return ExitCode::from(2);
+            }
+            None => error.exit(),
+        },
+    };
     let done = Context::open().and_then(|context| run(cli, &context, &output));
     match done {
+        Ok(_) if output.failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
             output.error(&describe(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The first argument that is no flag.
+fn first_word() -> Option<String> {
+    std::env::args().skip(1).find(|argument| !argument.starts_with('-'))
 }
 
 /// The error and what caused it. A cause the text already names is not said again.
@@ -51,6 +66,8 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
     match command {
         Command::Chat(arguments) => command::chat::run(&arguments.over(cli.chat), context, output),
         Command::Model { name } => command::model::run(name.as_deref(), context, output),
+        Command::Login(arguments) => command::login::run(&arguments, context, output),
+        Command::Logout { provider } => command::login::forget(provider.as_deref(), context, output),
         Command::Config { command } => command::config::run(command, context, output),
         Command::Sessions { command } => command::sessions::run(command, context, output),
         Command::Insights { days, source } => command::insights::run(days, source, context, output),
@@ -63,7 +80,7 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         }
         Command::Gateway { command } => command::gateway::run(command, context, output),
         Command::Pairing { command } => command::pairing::run(&command, context, output),
-        Command::Send { target, words } => command::send::run(target.as_deref(), &words, context, output),
+        Command::Send(arguments) => command::send::run(&arguments, context, output),
         Command::Webhook { command } => command::webhook::run(command, context, output),
         Command::Cron { command } => command::cron::run(command, context, output),
         Command::Db { command } => command::database::run(command, context, output),

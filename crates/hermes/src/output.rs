@@ -11,18 +11,25 @@ pub(crate) struct Output {
     interactive: bool,
     /// A reader that goes away does not end the program.
     outlives_reader: AtomicBool,
+    /// Something of a result could not be written.
+    failed: AtomicBool,
 }
 
 #[expect(clippy::unused_self, reason = "printing is a capability: who holds an `Output` may")]
 impl Output {
     pub(crate) fn new() -> Self {
         let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
-        Self { interactive, outlives_reader: AtomicBool::new(false) }
+        Self { interactive, outlives_reader: AtomicBool::new(false), failed: AtomicBool::new(false) }
     }
 
     /// From now on work goes on when nobody reads any more: a turn is stored, whoever watches.
     pub(crate) fn outlive_reader(&self) {
         self.outlives_reader.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether something of a result could not be written.
+    pub(crate) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// One line of a result.
@@ -41,7 +48,10 @@ impl Output {
                 }
                 std::process::exit(0);
             }
-            self.error(&format!("cannot write the output: {error}"));
+            // Said once, however much there is to write.
+            if !self.failed.swap(true, Ordering::Relaxed) {
+                self.error(&format!("cannot write to standard output: {error}"));
+            }
         }
     }
 

@@ -20,11 +20,13 @@ mod all {
     mod existing_home;
     mod gateway;
     mod life;
+    mod long_talk;
     mod scenario;
     mod sending;
     mod service;
     mod sessions;
     mod shell;
     mod thousand;
+    mod unusable;
     mod words;
 }

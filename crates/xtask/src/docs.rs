@@ -32,4 +32,34 @@ mod tests {
             assert!(written == text, "{} is out of date: run `cargo xtask docs`", path.display());
         }
     }
+
+    /// A promise that nothing shows is none.
+    #[test]
+    fn every_promise_of_the_security_page_names_a_test_that_exists() {
+        let root = workspace::root();
+        let page = fs::read_to_string(root.join("docs/security.md")).expect("the page");
+        let mut sources = String::new();
+        gather(&root.join("crates"), &mut sources);
+        let cells =
+            page.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|')?.split('|').nth(1));
+        let names: Vec<&str> = cells
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .filter(|name| name.matches('_').count() > 2)
+            .collect();
+        assert!(names.len() > 40, "the page has its tables: {names:?}");
+        let missing: Vec<&&str> =
+            names.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+        assert!(missing.is_empty(), "no such tests: {missing:#?}");
+    }
+
+    fn gather(folder: &std::path::Path, text: &mut String) {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                gather(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(&path).unwrap_or_default());
+            }
+        }
+    }
 }

@@ -26,6 +26,12 @@ const WORTH_RETIRING: usize = 200;
 const WORTH_RETIRING_LATE: usize = 1_000;
 /// A pass that saves less than this part of the size is not worth a new session.
 const WORTH_A_PASS: u64 = 20;
+/// What is said when a pass would be for nothing.
+const CANNOT_SHRINK: &str =
+    "The conversation cannot be made smaller any more. Start afresh with /new when it no longer fits.";
+/// Tokens of the shortest summary worth the name, and of the line that stands for a result in a file.
+const SHORTEST_SUMMARY: u64 = 150;
+const RETIRED: u64 = 60;
 /// The newest messages whose results are left alone whatever happens.
 const UNTOUCHED: usize = 4;
 /// Retiring old results is enough when it brings the size below this part of the threshold.
@@ -53,6 +59,10 @@ impl Running<'_> {
         let tokens_before = self.size();
         let messages_before = self.conversation.messages.len();
         let sum: u64 = self.conversation.messages.iter().map(message_tokens).sum();
+        if !self.could_shrink(sum, tokens_before) {
+            self.tell(CANNOT_SHRINK.to_owned());
+            return Ok(None);
+        }
         self.flush_memories().await;
         if self.cancel.is_cancelled() {
             return Ok(None);
@@ -77,9 +87,8 @@ impl Running<'_> {
             return Ok(None);
         }
         let after = self.would_be(sum, &shorter, tokens_before);
-        if after.saturating_mul(WORTH_A_PASS) > tokens_before.saturating_mul(WORTH_A_PASS - 1) {
-            let text = "The conversation cannot be made smaller any more. Start afresh with /new when it no longer fits.";
-            self.tell(text.to_owned());
+        if !is_worth_it(after, tokens_before) {
+            self.tell(CANNOT_SHRINK.to_owned());
             return Ok(None);
         }
         self.go_on_with(shorter).await?;
@@ -96,9 +105,35 @@ impl Running<'_> {
         Ok(Some(compressed))
     }
 
+    /// Whether a pass could save enough if everything went well; found out without asking a model.
+    fn could_shrink(&self, sum: u64, measured: u64) -> bool {
+        let messages = &self.conversation.messages;
+        let full = measured >= self.threshold();
+        let settings = self.agent.compression;
+        let (protect, worth, end) = if full {
+            let protect = settings.protect_last.min(UNTOUCHED);
+            (protect, WORTH_RETIRING_LATE, messages.len().saturating_sub(UNTOUCHED))
+        } else {
+            (settings.protect_last, WORTH_RETIRING, self.far_back())
+        };
+        let middle = cut::middle(messages, settings.protect_first, protect, 0).unwrap_or_default();
+        let mut left: u64 = if middle.is_empty() { 0 } else { SHORTEST_SUMMARY };
+        for (at, message) in messages.iter().enumerate().filter(|(at, _)| !middle.contains(at)) {
+            let retires = message.role == Role::Tool
+                && at < end
+                && message.content.text().chars().count() > worth.min(WORTH_RETIRING_LATE);
+            let tokens = message_tokens(message);
+            left += if retires { tokens.min(RETIRED) } else { tokens };
+        }
+        is_worth_it(self.scaled(sum, left, measured), measured)
+    }
+
     /// The size with other messages: what was measured, less what was taken out.
     fn would_be(&self, sum: u64, messages: &[Message], measured: u64) -> u64 {
-        let now: u64 = messages.iter().map(message_tokens).sum();
+        self.scaled(sum, messages.iter().map(message_tokens).sum(), measured)
+    }
+
+    fn scaled(&self, sum: u64, now: u64, measured: u64) -> u64 {
         let prefix = prefix_tokens(self.conversation.system.as_deref().unwrap_or_default(), &self.specs);
         // The provider may count more tokens than we do; what is taken out then saves more, in the same proportion.
         let words = measured.saturating_sub(prefix).max(1);
@@ -197,10 +232,10 @@ impl Running<'_> {
         session.user_id.clone_from(&self.conversation.user_id);
         session.parent = Some(old.clone());
         session.system_prompt = Some(system.clone());
+        session.cwd = Some(agent.prompt.folder.display().to_string());
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
         agent.store.split_session(&old, session, rows, now).await?;
-        agent.store.take_lease(id.as_str(), &agent.holder, now, crate::lease::SPAN).await?;
-        agent.store.release_lease(old.as_str(), &agent.holder).await?;
+        self.leased.move_to(id.clone());
         for tool in &agent.tools {
             tool.notice(&self.conversation.task, Occasion::Compressed);
         }
@@ -235,4 +270,9 @@ fn kept_instruction(messages: &[Message], middle: &std::ops::Range<usize>) -> Op
     }
     let message = messages.get(at)?;
     (!is_summary(message)).then(|| message.content.text().into_owned())
+}
+
+/// Whether a pass saves enough for a new session.
+fn is_worth_it(after: u64, before: u64) -> bool {
+    after.saturating_mul(WORTH_A_PASS) <= before.saturating_mul(WORTH_A_PASS - 1)
 }

@@ -68,7 +68,7 @@ pub(crate) async fn ask(
         deadline: deadline.at_most(&*agent.clock, side.patience),
         cancel: cancel.clone(),
     };
-    let completion = side.model.complete(&request, &mut |_| ()).await?;
+    let completion = agent.ask_side(request).await?;
     let text = completion.message.content.text();
     let words = hermes_text::strip_think(&text).trim().to_owned();
     let words =

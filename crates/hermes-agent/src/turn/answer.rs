@@ -193,14 +193,16 @@ impl Running<'_> {
             hermes_text::extract_inline_reasoning(&message.content.text())
                 .filter(|text| !text.trim().is_empty())
         });
+        let why = match message.finish_reason {
+            Some(FinishReason::ContentFilter) => "The provider's content filter withheld the answer",
+            _ if message.content.text().trim().is_empty() => "The model sent an empty answer three times",
+            _ => "The model sent only its thinking, and no answer, three times",
+        };
         self.keep(message).await?;
         match thought.filter(|text| !text.trim().is_empty()) {
             Some(thought) => self.finish(thought.trim().to_owned()),
             None => {
-                self.stop_short(
-                    None,
-                    "Model generated only think blocks with no actual response after 3 retries",
-                );
+                self.stop_short(None, why);
             }
         }
         Ok(Next::Done)

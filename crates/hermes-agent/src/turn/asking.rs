@@ -7,8 +7,8 @@ use hermes_types::{
 
 use super::room::MOST_COMPRESSIONS;
 use super::running::{Next, Running};
-use crate::agent::CompressionMode;
-use crate::request::{Additions, copy};
+use crate::agent::{CompressionMode, Unpriced};
+use crate::request::{Additions, copy, interrupted_mark};
 
 /// What one call used and who answered it.
 #[derive(Debug, Clone)]
@@ -92,7 +92,7 @@ impl Running<'_> {
 
     pub(super) async fn take_error(&mut self, error: ModelError) -> Result<Next, StoreError> {
         match &error {
-            ModelError::Cancelled => {}
+            ModelError::Cancelled => self.keep_interrupted().await?,
             ModelError::Compress { .. } | ModelError::TooLarge => {
                 self.heed(&error);
                 self.counts.compressions += 1;
@@ -123,6 +123,17 @@ impl Running<'_> {
         Ok(Next::Done)
     }
 
+    /// An answer that was interrupted: what was shown of it is kept, and marked.
+    async fn keep_interrupted(&mut self) -> Result<(), StoreError> {
+        let text = hermes_text::strip_think(&std::mem::take(&mut self.heard)).trim().to_owned();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut message = Message::assistant(text);
+        message.finish_reason = Some(interrupted_mark());
+        self.keep(message).await
+    }
+
     /// An answer that was cut off: what came of it is the user's.
     async fn keep_heard(&mut self) -> Result<(), StoreError> {
         let text = hermes_text::strip_think(&std::mem::take(&mut self.heard)).trim().to_owned();
@@ -148,6 +159,31 @@ impl Running<'_> {
         }
     }
 
+    /// Ends the turn where a call went beyond what it may use. A limit in dollars says nothing about a model without a price.
+    pub(super) fn is_over_budget(&mut self) -> bool {
+        let limits = self.agent.limits;
+        let words = if self.result.cost.micro_usd.is_some() || limits.unpriced == Unpriced::Ignore {
+            return false;
+        } else if limits.unpriced == Unpriced::Tell {
+            if !std::mem::replace(&mut self.conversation.unpriced_told, true) {
+                self.tell(format!(
+                    "The price of {} is not known, so limits in dollars do not count it. `budget.per_turn_tokens` limits it, \
+                     `budget.strict: true` refuses it.",
+                    self.result.model
+                ));
+            }
+            return false;
+        } else {
+            format!(
+                "The price of {} is not known, and `budget.strict` refuses such models.",
+                self.result.model
+            )
+        };
+        self.fail(words.clone());
+        self.result.failure = Some(ModelError::Budget(words));
+        true
+    }
+
     /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
     pub(super) fn count(&mut self, spent: Spent) {
         let Spent { usage, cost, .. } = spent;
@@ -167,8 +203,13 @@ impl Running<'_> {
     pub(crate) fn charge(&mut self, spent: Spent) {
         let (store, session) = (&self.agent.store, &self.conversation.session);
         let Spent { usage, cost, provider, model } = spent;
-        let billing =
-            Billing { provider: Some(provider.clone()), model: Some(model.clone()), ..Billing::default() };
+        let base_url = Some(self.agent.base_url.clone()).filter(|address| !address.is_empty());
+        let billing = Billing {
+            provider: Some(provider.clone()),
+            model: Some(model.clone()),
+            base_url,
+            ..Billing::default()
+        };
         let totals = store.record_usage(session, Tally::Add, usage, cost, billing);
         let charge = store.record_charge(Charge {
             at: self.agent.clock.now(),

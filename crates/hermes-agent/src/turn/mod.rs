@@ -75,7 +75,7 @@ impl Agent {
     }
 
     /// Goes on with a turn that was cut off. Its calls have their answers already.
-    pub async fn resume_turn(
+    pub(crate) async fn resume_turn(
         &self,
         conversation: &mut Conversation,
         cut_off: &CutOff,
@@ -91,10 +91,11 @@ impl Agent {
         ended
     }
 
-    /// Lets a cut-off turn be: the user said something else.
+    /// Closes a cut-off turn without going on with it: the user said something else, or it was cut off too often.
     pub async fn drop_turn(&self, cut_off: &CutOff) -> Result<(), Error> {
         let note = Some("cut off, not resumed".to_owned());
-        Ok(self.store.close_turn(&cut_off.turn.id, TurnState::Interrupted, note, self.clock.now()).await?)
+        let state = if cut_off.parked { TurnState::Parked } else { TurnState::Interrupted };
+        Ok(self.store.close_turn(&cut_off.turn.id, state, note, self.clock.now()).await?)
     }
 
     /// Shortens a conversation because the user asked for it. Nothing, when it cannot be made shorter.
@@ -137,6 +138,7 @@ impl Agent {
         session.system_prompt.clone_from(&conversation.system);
         session.model_config = Some(self.model_config(conversation));
         session.parent.clone_from(&conversation.delegated_by);
+        session.cwd = Some(self.prompt.folder.display().to_string());
         let message = Message::user(said.stored.as_ref().unwrap_or(&said.content).clone());
         let turn = Turn {
             id: id.clone(),
@@ -190,11 +192,10 @@ impl Agent {
         cancel: &Cancel,
     ) -> Result<TurnResult, Error> {
         frontend.show(Event::TurnStarted { session: conversation.session.clone() });
-        let key = conversation.session.clone();
         let mut running = Running::new(self, conversation, id, asked, frontend, cancel);
         let ended = {
+            let renewal = std::pin::pin!(lease::keep(self, running.leased.clone()));
             let turn = std::pin::pin!(running.go());
-            let renewal = std::pin::pin!(lease::keep(self, key));
             match select(turn, renewal).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right((never, _)) => match never {},

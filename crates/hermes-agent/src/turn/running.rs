@@ -10,9 +10,10 @@ use hermes_types::{
 };
 
 use super::asking::Spent;
-use crate::agent::Agent;
+use crate::agent::{Agent, Unpriced};
 use crate::compress::is_summary;
 use crate::conversation::Conversation;
+use crate::lease::Leased;
 use crate::reply::last_words;
 use crate::result::TurnResult;
 use crate::spill::{Bounds, Shelf};
@@ -40,6 +41,8 @@ pub(crate) struct Running<'a> {
     pub(crate) shelf: Shelf,
     pub(crate) result: TurnResult,
     pub(crate) specs: Vec<ToolSpec>,
+    /// The session this turn holds.
+    pub(crate) leased: Leased,
     /// Where this turn's messages begin.
     pub(super) first: usize,
     pub(super) asked: Asked,
@@ -129,6 +132,7 @@ impl<'a> Running<'a> {
             ceiling: None,
             heard: String::new(),
             pieces: Vec::new(),
+            leased: Leased::new(conversation.session.clone()),
             agent,
             root: conversation.root.clone().unwrap_or_else(|| turn.clone()),
             conversation,
@@ -171,6 +175,10 @@ impl<'a> Running<'a> {
             self.count(Spent::from(&completion));
             let before = self.conversation.messages.len();
             if let Next::Done = self.take_answer(completion).await? {
+                self.tell_unpriced();
+                return Ok(());
+            }
+            if self.is_over_budget() {
                 return Ok(());
             }
             previous_tools = self
@@ -182,6 +190,13 @@ impl<'a> Running<'a> {
                 .collect();
         }
         self.sum_up().await
+    }
+
+    /// An answer that is there is given; only what would come after it is refused.
+    fn tell_unpriced(&mut self) {
+        if self.agent.limits.unpriced == Unpriced::Tell {
+            self.is_over_budget();
+        }
     }
 
     /// A turn that was cut off after its last word was written down has nothing left to ask.

@@ -81,8 +81,8 @@ async fn a_later_compression_brings_the_earlier_summary_up_to_date() {
 
 #[tokio::test]
 async fn without_a_summary_a_digest_takes_its_place_and_the_user_is_told() {
-    let refused = ModelError::GiveUp { message: "no credit".into(), status: Some(402) };
-    let (bench, _) = bench(8_000, [Err(refused)]);
+    // The main model is not asked instead: it would cost the same money.
+    let (bench, _) = bench(8_000, [Err(ModelError::Budget("no credit".into()))]);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 12, 900).await;
     let watcher = Watcher::default();
@@ -267,4 +267,43 @@ async fn a_conversation_is_compressed_when_the_user_asks_for_it() {
     bench.script([said("still here")]);
     let result = bench.say(&mut conversation, "and now?").await;
     assert_eq!(result.response.as_deref(), Some("still here"));
+}
+
+#[tokio::test]
+async fn a_conversation_that_cannot_shrink_costs_nothing() {
+    let mut bench = Bench::new([]);
+    bench.agent.learning.flush_after = 1;
+    let mut conversation = bench.conversation();
+    for turn in 0..6 {
+        bench.script([said(&format!("answer {turn}"))]);
+        bench.say(&mut conversation, &format!("question {turn}")).await;
+    }
+    let before = bench.calls();
+    let watcher = Watcher::default();
+    let done = bench.agent.compress(&mut conversation, None, &watcher, &watcher.cancel).await.unwrap();
+    assert!(done.is_none());
+    assert_eq!(bench.calls(), before, "neither notes nor a summary were asked for");
+    assert_eq!(conversation.session().as_str(), "s");
+}
+
+#[tokio::test]
+async fn a_side_model_that_fails_is_replaced_by_the_main_one() {
+    let stale = ModelError::GiveUp { message: "401".into(), status: Some(401) };
+    let mut bench = Bench::new([said("an answer"), said("A title")]);
+    let side = Bench::new([]);
+    *side.model.otherwise.lock().unwrap() = Some(Err(stale));
+    bench.agent.side = Some(SideModel {
+        model: side.model.clone(),
+        name: "side".into(),
+        patience: std::time::Duration::from_secs(5),
+    });
+    let mut conversation = bench.conversation();
+    bench.say(&mut conversation, "a question").await;
+    let title = bench.agent.name_conversation(&conversation, &hermes_types::Cancel::new()).await;
+    assert_eq!(title.as_deref(), Some("A title"));
+    assert_eq!(side.calls(), 1);
+    assert_eq!(bench.asked(1).model, "m");
+    let spent =
+        bench.agent.store.spent(hermes_store::Span::Since(hermes_types::Timestamp(0.0))).await.unwrap();
+    assert_eq!(spent.micro_usd, 200, "the title is in the ledger, too");
 }

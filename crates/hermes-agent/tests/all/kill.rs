@@ -153,9 +153,7 @@ async fn check(folder: &Path, step: usize) {
     let answer = match taken.cut_off.take() {
         Some(cut_off) => {
             assert!(!cut_off.parked);
-            let resumed =
-                agent.resume_turn(&mut taken.conversation, &cut_off, &watcher, &watcher.cancel).await;
-            resumed.unwrap().response
+            super::support::resume(&agent, &mut taken.conversation, cut_off, &watcher).await.response
         }
         // It had ended before the kill.
         None => taken.conversation.messages().last().map(|message| message.content.text().into_owned()),

@@ -1,9 +1,12 @@
 //! What a process that died leaves behind, and what the next one makes of it.
 
+use hermes_agent::{TurnOutcome, TurnRequest, TurnWork};
 use hermes_store::{NewMessage, NewToolCall, Opening};
-use hermes_types::{HolderId, Message, Outcome, SpendingCap, Timestamp, ToolCall, Turn, TurnId, TurnState};
+use hermes_types::{
+    HolderId, Message, ModelError, Outcome, SpendingCap, Timestamp, ToolCall, Turn, TurnId, TurnState,
+};
 
-use super::support::{Bench, Scripted, Watcher, said, texts};
+use super::support::{Bench, Scripted, Watcher, resume, said, texts};
 
 /// A turn with three calls: one ended, one began, one did not begin. Then the process died.
 async fn cut_off(bench: &Bench) -> TurnId {
@@ -57,8 +60,7 @@ async fn a_cut_off_turn_is_found_brought_to_order_and_resumed() {
     let cut_off = taken.cut_off.take().unwrap();
     assert_eq!((cut_off.parked, cut_off.unknown.as_slice()), (false, &["work".to_owned()][..]));
     let watcher = Watcher::default();
-    let result =
-        bench.agent.resume_turn(&mut taken.conversation, &cut_off, &watcher, &watcher.cancel).await.unwrap();
+    let result = resume(&bench.agent, &mut taken.conversation, cut_off, &watcher).await;
     assert_eq!(result.response.as_deref(), Some("finished now"));
     let sent = texts(&bench.asked(0).messages);
     assert_eq!(sent[2], "tool: result of one");
@@ -111,12 +113,57 @@ async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
 async fn the_second_cut_off_in_a_row_parks_the_turn() {
     let bench = Bench::new([]);
     let turn = cut_off(&bench).await;
-    let first = bench.agent.take_up(&"s".into()).await.unwrap().cut_off.unwrap();
-    assert!(!first.parked);
-    let second = bench.agent.take_up(&"s".into()).await.unwrap().cut_off.unwrap();
-    assert!(second.parked);
+    for _ in 0..3 {
+        let found = bench.agent.take_up(&"s".into()).await.unwrap().cut_off.unwrap();
+        assert!(!found.parked, "looking at it is no cut-off");
+    }
+    let gone = HolderId::new(format!("{}-gone", i32::MAX));
+    bench.agent.store.note_cut_off(&turn, gone, Timestamp(5.0)).await.unwrap();
+    let mut second = bench.agent.take_up(&"s".into()).await.unwrap();
+    let cut_off = second.cut_off.take().unwrap();
+    assert!(cut_off.parked);
+    let watcher = Watcher::default();
+    let request = TurnRequest {
+        work: TurnWork::Resume(cut_off),
+        frontend: &watcher,
+        cancel: &watcher.cancel,
+        grace: None,
+    };
+    let outcome = bench.agent.drive(&mut second.conversation, request).await.unwrap();
+    assert!(matches!(outcome, TurnOutcome::Parked(_)), "{outcome:?}");
+    assert_eq!(bench.calls(), 0);
     assert_eq!(bench.agent.store.turn(&turn).await.unwrap().unwrap().state, TurnState::Parked);
     assert!(bench.agent.take_up(&"s".into()).await.unwrap().cut_off.is_none(), "and nothing more is tried");
+}
+
+#[tokio::test]
+async fn a_turn_that_was_compressed_and_cut_off_is_found_under_every_name_of_its_conversation() {
+    let bench = Bench::new([said("finished now")]);
+    let turn = cut_off(&bench).await;
+    let store = &bench.agent.store;
+    let entry = r#"{"session_id": "s", "mine": 7}"#.to_owned();
+    let chat =
+        hermes_store::Binding { key: "chat".into(), session: "s".into(), entry, updated_at: Timestamp(1.0) };
+    store.bind(chat).await.unwrap();
+    let child = hermes_store::NewSession {
+        parent: Some("s".into()),
+        ..hermes_store::NewSession::new("s2".into(), "cli", Timestamp(6.0))
+    };
+    let words = [Message::user("do three things"), Message::assistant("so far, so good")];
+    let rows = words.iter().map(|message| NewMessage::new(message.clone(), Timestamp(6.0))).collect();
+    store.split_session(&"s".into(), child, rows, Timestamp(6.0)).await.unwrap();
+
+    let chat = store.binding("chat").await.unwrap().unwrap();
+    assert_eq!(chat.session.as_str(), "s2");
+    assert_eq!(chat.entry, r#"{"session_id":"s2","mine":7}"#);
+    for name in ["s", "s2"] {
+        let taken = bench.agent.take_up(&name.into()).await.unwrap();
+        assert_eq!(taken.conversation.session().as_str(), "s2", "by the name {name}");
+        assert_eq!(taken.cut_off.unwrap().turn.id, turn);
+    }
+    let found = bench.agent.past_turn(&turn).await.unwrap().unwrap();
+    assert_eq!((found.turn.session.as_str(), found.has_acted()), ("s2", true));
+    assert_eq!(found.account(), "These tools had been started: work (done), work (outcome unknown).");
 }
 
 #[tokio::test]
@@ -131,6 +178,24 @@ async fn a_conversation_somebody_else_works_in_is_left_alone() {
     let refused = bench.agent.run(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap_err();
     assert!(refused.to_string().starts_with("another Hermes (process "), "{refused}");
     assert_eq!(bench.calls(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_interrupted_is_kept_and_marked() {
+    let bench = Bench::new([Err(ModelError::Cancelled), said("more")]);
+    *bench.model.shown.lock().unwrap() = Some("The first half".into());
+    let mut conversation = bench.conversation();
+    let result = bench.say(&mut conversation, "tell me").await;
+    assert!(result.interrupted());
+    let stored = bench.agent.store.transcript(&"s".into()).await.unwrap();
+    assert_eq!(stored[1].message.content.text(), "The first half");
+    assert_eq!(stored[1].message.finish_reason.as_ref().unwrap().as_str(), "interrupted");
+    bench.say(&mut conversation, "go on").await;
+    let sent = texts(&bench.asked(1).messages);
+    assert_eq!(
+        sent,
+        ["user: tell me", "assistant: The first half\n\n[Interrupted here by the user.]", "user: go on"]
+    );
 }
 
 #[tokio::test]

@@ -4,14 +4,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hermes_agent::{Agent, Conversation, Folders, Limits, PromptSource, Said as Words, TurnResult};
+use hermes_agent::{
+    Agent, Conversation, CutOff, Folders, Limits, PromptSource, Said as Words, TurnOutcome, TurnRequest,
+    TurnResult, TurnWork,
+};
 use hermes_config::Home;
 use hermes_store::{Store, StoredMessage};
 use hermes_testkit::TestClock;
 use hermes_types::{
     Answer, BoxFuture, Call, Cancel, Completion, Cost, CostStatus, Delta, DeltaSink, Event, FinishReason,
     Frontend, Manner, Message, Model, ModelError, Outcome, Question, Raw, Request, SessionId, SessionKind,
-    SpendingCap, Tool, ToolCall, ToolContext, ToolSpec, Usage,
+    Tool, ToolCall, ToolContext, ToolSpec, Usage,
 };
 use tempfile::TempDir;
 
@@ -23,6 +26,10 @@ pub(crate) struct ScriptedModel {
     pub(crate) window: Mutex<u64>,
     /// What it says when the script has ended.
     pub(crate) otherwise: Mutex<Option<Said>>,
+    /// Millionths of a dollar each call costs; nothing, when nobody knows.
+    pub(crate) price: Mutex<Option<u64>>,
+    /// What it says before it fails.
+    pub(crate) shown: Mutex<Option<String>>,
     /// Input tokens it claims, else about what was sent.
     pub(crate) input: Mutex<Option<u64>>,
 }
@@ -43,13 +50,18 @@ impl Model for ScriptedModel {
             .unwrap_or_else(|| Ok(Message::assistant("(script ended)")));
         let sent: usize = request.messages.iter().map(|m| m.content.text().len() / 4).sum();
         let input = self.input.lock().unwrap().unwrap_or(10 + sent as u64);
+        let shown = self.shown.lock().unwrap().take();
+        let micro_usd = *self.price.lock().unwrap();
         Box::pin(async move {
+            if let Some(text) = shown {
+                sink(Delta::Text(text));
+            }
             let message = said?;
             sink(Delta::Text(message.content.text().into_owned()));
             Ok(Completion {
                 message,
                 usage: Some(Usage { input, output: 5, ..Usage::default() }),
-                cost: Cost { micro_usd: Some(100), status: CostStatus::Estimated },
+                cost: Cost { micro_usd, status: CostStatus::Estimated },
                 model: "m".into(),
                 provider: "p".into(),
                 response_id: None,
@@ -170,6 +182,8 @@ impl Bench {
             asked: Mutex::default(),
             window: Mutex::new(100_000),
             otherwise: Mutex::default(),
+            price: Mutex::new(Some(100)),
+            shown: Mutex::default(),
             input: Mutex::new(Some(10)),
         });
         let project = folder.path().join("project");
@@ -178,7 +192,7 @@ impl Bench {
         let store = Store::open(&folder.path().join("state.db")).unwrap();
         let mut agent = Agent::new(model.clone(), "m", store, Arc::new(TestClock::new()), prompt);
         agent.tools = vec![Arc::new(Echo(spec("echo_back")))];
-        agent.limits = Limits { iterations: 5, time: Duration::from_mins(1), cap: SpendingCap::default() };
+        agent.limits = Limits { iterations: 5, time: Duration::from_mins(1), ..Limits::default() };
         agent.folders = Folders { results: Some(folder.path().join("results")), ..Folders::default() };
         Self { model, agent, folder }
     }
@@ -225,6 +239,25 @@ impl Bench {
 
     pub(crate) fn calls(&self) -> usize {
         self.model.asked.lock().unwrap().len()
+    }
+}
+
+/// Goes on with a turn that was cut off.
+pub(crate) async fn resume(
+    agent: &Agent,
+    conversation: &mut Conversation,
+    cut_off: CutOff,
+    watcher: &Watcher,
+) -> TurnResult {
+    let request = TurnRequest {
+        work: TurnWork::Resume(cut_off),
+        frontend: watcher,
+        cancel: &watcher.cancel,
+        grace: None,
+    };
+    match agent.drive(conversation, request).await.unwrap() {
+        TurnOutcome::Ended(result) => *result,
+        other => panic!("{other:?}"),
     }
 }
 

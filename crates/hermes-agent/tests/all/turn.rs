@@ -6,6 +6,7 @@ use hermes_types::{
 };
 
 use super::support::{Bench, Scripted, Watcher, calling, finished, pairs, said, texts};
+use hermes_agent::Unpriced;
 
 #[tokio::test]
 async fn a_turn_with_a_tool_is_stored_step_by_step() {
@@ -151,10 +152,7 @@ async fn nothing_to_read_is_asked_for_again_and_thought_is_the_last_resort() {
 
     let bench = Bench::new([said(""), said(""), said("")]);
     let result = bench.run(&Watcher::default()).await;
-    assert_eq!(
-        result.error.as_deref(),
-        Some("Model generated only think blocks with no actual response after 3 retries")
-    );
+    assert_eq!(result.error.as_deref(), Some("The model sent an empty answer three times"));
 }
 
 #[tokio::test]
@@ -329,4 +327,33 @@ async fn the_surface_is_told_what_happens() {
         "TurnEnded",
     ];
     assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_limit_in_dollars_says_once_that_it_does_not_count_a_model_without_a_price() {
+    for (unpriced, notices, calls) in
+        [(Unpriced::Ignore, 0, 4), (Unpriced::Tell, 1, 4), (Unpriced::Refuse, 0, 1)]
+    {
+        let mut bench = Bench::new([
+            calling(&[("echo_back", "{}")]),
+            said("one"),
+            calling(&[("echo_back", "{}")]),
+            said("two"),
+        ]);
+        bench.agent.limits.unpriced = unpriced;
+        *bench.model.price.lock().unwrap() = None;
+        let watcher = Watcher::default();
+        let mut conversation = bench.conversation();
+        for words in ["first", "second"] {
+            let said = hermes_agent::Said::text(words);
+            let result = bench.agent.run(&mut conversation, said, &watcher, &watcher.cancel).await.unwrap();
+            if unpriced == Unpriced::Refuse {
+                assert!(result.error.unwrap().contains("`budget.strict`"));
+                break;
+            }
+            assert!(result.completed());
+        }
+        let told = watcher.notices.lock().unwrap().iter().filter(|text| text.contains("price of m")).count();
+        assert_eq!((told, bench.calls()), (notices, calls), "{unpriced:?}");
+    }
 }

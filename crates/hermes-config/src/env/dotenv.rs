@@ -34,6 +34,14 @@ pub fn parse(text: &str) -> Vec<(String, String)> {
     lines(text).filter_map(parse_line).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Returns the numbers of lines that are neither blank, nor a remark, nor an assignment: they have no effect.
+pub fn ignored_lines(text: &str) -> Vec<usize> {
+    let counts = |line: &str| {
+        line.trim().is_empty() || line.trim_start().starts_with('#') || split_line(line).is_some()
+    };
+    lines(text).enumerate().filter(|(_, line)| !counts(line)).map(|(at, _)| at + 1).collect()
+}
+
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.trim_start_matches('\u{feff}').lines()
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub use repair::{Repair, repair};
 
 use crate::home::Home;
+use crate::secrets::is_secret_name;
 use crate::{Result, write};
 
 /// Where a variable's value came from.
@@ -35,6 +36,8 @@ pub enum Origin {
 pub struct Env {
     shell: Arc<BTreeMap<String, String>>,
     layered: BTreeMap<String, (String, Origin)>,
+    /// Why a file that is there could not be read.
+    unread: Option<String>,
 }
 
 /// Names only: values may be secrets.
@@ -43,6 +46,9 @@ impl fmt::Debug for Env {
         f.debug_list().entries(self.layered.iter().map(|(name, (_, origin))| (name, origin))).finish()
     }
 }
+
+/// A variable so named is for programs we start whatever it holds.
+const FORCE: &str = "_HERMES_FORCE_";
 
 impl Env {
     /// The variables this process was started with.
@@ -61,16 +67,34 @@ impl Env {
             pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let layered =
             shell.iter().map(|(name, value)| (name.clone(), (value.clone(), Origin::Shell))).collect();
-        Self { shell: Arc::new(shell), layered }
+        Self { shell: Arc::new(shell), layered, unread: None }
     }
 
     /// The shell's variables under the home's `.env`, which wins; the installation's `.env` fills gaps, or wins when
     /// the home has none. A file that cannot be read is left out with a warning in the log.
     #[must_use]
     pub fn with_files(&self, home: &Home, install_dir: Option<&Path>) -> Self {
-        let user = read_pairs(&home.dotenv());
-        let install = install_dir.and_then(|folder| read_pairs(&folder.join(".env")));
-        self.layer(user.as_deref(), install.as_deref())
+        let mut unread = None;
+        let mut read = |path: &Path| {
+            read_pairs(path).unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot read an environment file");
+                unread = Some(error.to_string());
+                None
+            })
+        };
+        let user = read(&home.dotenv());
+        let install = install_dir.and_then(|folder| read(&folder.join(".env")));
+        Self { unread, ..self.layer(user.as_deref(), install.as_deref()) }
+    }
+
+    /// Returns why a file with variables could not be read, if one is there and could not.
+    pub fn unread(&self) -> Option<&str> {
+        self.unread.as_deref()
+    }
+
+    /// Returns every variable with its value and where that came from.
+    pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
+        self.layered.iter().map(|(name, (value, origin))| (name.as_str(), value.as_str(), *origin))
     }
 
     /// [`Env::with_files`] on texts already read.
@@ -86,7 +110,7 @@ impl Env {
                 layered.insert(name.clone(), (value.clone(), Origin::InstallFile));
             }
         }
-        Self { shell: Arc::clone(&self.shell), layered }
+        Self { shell: Arc::clone(&self.shell), layered, unread: None }
     }
 
     /// This environment with further variables set.
@@ -135,14 +159,29 @@ impl Env {
         self.get(name)?.trim().parse().ok().filter(|value: &f64| value.is_finite())
     }
 
-    /// Every variable, for a child process.
+    /// The variables for programs we start: the shell's. What stands in our own files is for Hermes, and passes only where it
+    /// is `named`, or where its name says that it is to.
+    pub fn inherited<'a>(&'a self, named: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.layered.iter().filter_map(move |(name, (value, origin))| {
+            let value = match origin {
+                Origin::UserFile | Origin::InstallFile
+                    if !named.contains(name) && !name.starts_with(FORCE) =>
+                {
+                    self.shell.get(name)?
+                }
+                _ => value,
+            };
+            Some((name.as_str(), value.as_str()))
+        })
+    }
+
     /// Names that no program we start gets: documented secrets, and what sounds like one in our own files. The shell's own
     /// secrets are the user's business; AWS names are meant for other programs, too.
     pub fn own_secrets(&self) -> Vec<String> {
         let own = |name: &&String| {
             let documented = variables::find(name).is_some_and(|variable| variable.secret);
             let ours = self.origin(name).is_some_and(|origin| origin != Origin::Shell);
-            !name.starts_with("AWS_") && (documented || ours && variables::is_secret_name(name))
+            !name.starts_with("AWS_") && (documented || ours && is_secret_name(name))
         };
         self.layered.keys().filter(own).cloned().collect()
     }
@@ -161,13 +200,7 @@ pub fn split_list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-fn read_pairs(path: &Path) -> Option<Vec<(String, String)>> {
-    let read: Result<_> = write::read_optional(path);
-    match read {
-        Ok(bytes) => bytes.map(|bytes| dotenv::parse(&dotenv::decode(&bytes).0)),
-        Err(error) => {
-            tracing::warn!(%error, "cannot read an environment file");
-            None
-        }
-    }
+fn read_pairs(path: &Path) -> Result<Option<Vec<(String, String)>>> {
+    let bytes = write::read_optional(path)?;
+    Ok(bytes.map(|bytes| dotenv::parse(&dotenv::decode(&bytes).0)))
 }

@@ -16,13 +16,6 @@ pub fn find(name: &str) -> Option<&'static Variable> {
     VARIABLES.iter().find(|variable| variable.name == name)
 }
 
-/// Whether a value under this name must be treated as a secret, documented or not.
-pub fn is_secret_name(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    find(&upper).is_some_and(|variable| variable.secret)
-        || ["_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY"].iter().any(|ending| upper.ends_with(ending))
-}
-
 /// A prefix that carries a variable past the sanitiser of terminal children under its unprefixed name.
 pub const FORCE_PREFIX: &str = "_HERMES_FORCE_";
 

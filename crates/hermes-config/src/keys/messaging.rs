@@ -63,6 +63,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     map("mattermost", "", "Mattermost settings").later(),
     map("matrix", "", "Matrix settings").later(),
     num("gateway.stale_after_hours", "24", "Waiting messages older than this are acknowledged instead of run").ours(),
+    int("gateway.queue_retention_days", "30", "Days messages and replies are kept after they were dealt with; 0 keeps them").ours(),
     map("gateway", "", "Gateway settings").later(),
     map("platform_hints", "{}", "Own words per platform for the prompt").later(),
     int("max_concurrent_sessions", "null", "Conversations at once").later(),

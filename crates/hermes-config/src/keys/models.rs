@@ -14,7 +14,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     choice("model.api_mode", "", &["chat_completions", "codex_responses", "anthropic_messages", "bedrock_converse"], "Wire format; derived from provider and endpoint when unset"),
     int("model.context_length", "", "Context window in tokens, when detection is wrong"),
     int("model.max_tokens", "", "Cap on the length of one answer, in tokens"),
-    int("model.ollama_num_ctx", "", "Context window asked of an Ollama server").later(),
+    int("model.ollama_num_ctx", "", "Context window asked of an Ollama server; its own when unset"),
     any("fallback_model", "", "Model used when the main one fails: provider and model, or a list tried in order"),
     text("fallback_model.provider", "", "Provider of the fallback"),
     text("fallback_model.model", "", "Model id of the fallback"),
@@ -47,5 +47,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     map("vertex", "", "Settings for Vertex AI").later(),
     num("budget.per_turn_usd", "null", "Most one turn may cost; null means no cap").ours(),
     num("budget.per_day_usd", "null", "Most one day may cost; null means no cap").ours(),
+    int("budget.per_turn_tokens", "null", "Most tokens one turn may use, its subagents included; null means no cap").ours(),
+    flag("budget.strict", "false", "End turns of models whose price is not known, where there is a cap in dollars").ours(),
     num("budget.per_job_usd", "null", "Most one scheduled job may cost; null means no cap").ours(),
 ];

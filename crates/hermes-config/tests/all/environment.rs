@@ -279,3 +279,24 @@ fn programs_we_start_get_no_secret_of_ours() {
     let secrets = shell.layer(Some(&file), None).own_secrets();
     assert_eq!(secrets, ["AUXILIARY_VISION_API_KEY", "LINEAR_API_KEY", "NOUS_API_KEY"]);
 }
+
+#[test]
+fn our_own_file_passes_nothing_to_programs_unless_it_is_named() {
+    let shell = hermes_config::Env::from_pairs([("EDITOR", "vi"), ("SHARED", "of the shell")]);
+    let file = [
+        ("DB_PASS", "p"),
+        ("AWS_SECRET_ACCESS_KEY", "a"),
+        ("MY_PLACE", "x"),
+        ("SHARED", "of the file"),
+        ("NAMED", "n"),
+        ("_HERMES_FORCE_HF_TOKEN", "t"),
+    ];
+    let file: Vec<(String, String)> = file.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let env = shell.layer(Some(&file), None);
+    let named = ["NAMED".to_owned()];
+    let passed: Vec<(&str, &str)> = env.inherited(&named).collect();
+    assert_eq!(
+        passed,
+        [("EDITOR", "vi"), ("NAMED", "n"), ("SHARED", "of the shell"), ("_HERMES_FORCE_HF_TOKEN", "t")]
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hermes_config::migrate::{migrate, status};
+use hermes_config::migrate::{Run, migrate, status};
 use hermes_config::yaml::{Value, parse};
 
 use crate::support::{TempHome, env};
@@ -30,7 +30,7 @@ fn t41_9_later_files_are_untouched() {
     let text = "# later\n_config_version: 33 # theirs\nmodel: x\n";
     let temp = TempHome::with_config(text);
     fs::write(temp.home.dotenv(), "ANTHROPIC_TOKEN=a\n").expect("write");
-    let report = migrate(&temp.home, &env(&[])).expect("fine");
+    let report = migrate(&temp.home, &env(&[]), Run::Really).expect("fine");
     assert_eq!((report.from, report.to), (Some(33), 33));
     assert_eq!(temp.config_text(), text);
     assert_eq!(temp.dotenv_text(), "ANTHROPIC_TOKEN=a\n");
@@ -42,7 +42,7 @@ fn steps_run_in_order_and_comments_stay() {
     let temp = TempHome::with_config(before);
     fs::write(temp.home.dotenv(), "ANTHROPIC_TOKEN=old\nOPENAI_API_KEY=sk-1FAL_KEY=k\n").expect("write");
     let shell = env(&[("HERMES_TOOL_PROGRESS_MODE", "new"), ("HERMES_TIMEZONE", "Europe/Rome")]);
-    let report = migrate(&temp.home, &shell).expect("migrated");
+    let report = migrate(&temp.home, &shell, Run::Really).expect("migrated");
     assert_eq!((report.from, report.to), (None, 10));
     assert_eq!(temp.dotenv_text(), "ANTHROPIC_TOKEN=\nOPENAI_API_KEY=sk-1\nFAL_KEY=k\n");
     let text = temp.config_text();
@@ -61,7 +61,7 @@ fn steps_run_in_order_and_comments_stay() {
     assert!(report.lines.contains(&"  ✓ Added timezone = Europe/Rome".to_owned()), "{:?}", report.lines);
     assert!(report.lines.contains(&"  ✓ Added agent.verbose = false".to_owned()));
     assert!(report.ask_for.contains(&"TAVILY_API_KEY"));
-    let again = migrate(&temp.home, &shell).expect("again");
+    let again = migrate(&temp.home, &shell, Run::Really).expect("again");
     assert!(again.lines.is_empty(), "{:?}", again.lines);
     assert_eq!(temp.config_text(), text);
 }
@@ -69,8 +69,12 @@ fn steps_run_in_order_and_comments_stay() {
 #[test]
 fn added_sections_do_not_overrule_variables_in_use() {
     let temp = TempHome::with_config("");
-    migrate(&temp.home, &env(&[("TERMINAL_ENV", "docker"), ("CONTEXT_COMPRESSION_THRESHOLD", "0.5")]))
-        .expect("migrated");
+    migrate(
+        &temp.home,
+        &env(&[("TERMINAL_ENV", "docker"), ("CONTEXT_COMPRESSION_THRESHOLD", "0.5")]),
+        Run::Really,
+    )
+    .expect("migrated");
     let tree = parse(&temp.config_text()).expect("reads");
     assert!(tree.get("terminal").is_none() && tree.get("compression").is_none());
     assert!(tree.get("memory").is_some());
@@ -79,6 +83,6 @@ fn added_sections_do_not_overrule_variables_in_use() {
 #[test]
 fn broken_files_stop_the_migration() {
     let temp = TempHome::with_config("a: [\n");
-    assert!(migrate(&temp.home, &env(&[])).is_err());
+    assert!(migrate(&temp.home, &env(&[]), Run::Really).is_err());
     assert_eq!(temp.config_text(), "a: [\n");
 }

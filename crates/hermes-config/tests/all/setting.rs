@@ -249,7 +249,9 @@ fn managed_homes_refuse_with_the_documented_words() {
         let managed = Management::of(&temp.home, &shell);
         assert!(full_save(&temp.home, managed, &[]).is_err());
         assert!(hermes_config::env::dotenv::save(&temp.home, managed, &[("A", "b")]).is_err());
-        assert!(hermes_config::migrate::migrate(&temp.home, &shell).is_err());
+        assert!(
+            hermes_config::migrate::migrate(&temp.home, &shell, hermes_config::migrate::Run::Really).is_err()
+        );
         assert!(!temp.home.config().exists() && !temp.home.dotenv().exists());
     }
     assert_eq!(Management::of(&plain.home, &env(&[("HERMES_MANAGED", "0")])), Management::Free);

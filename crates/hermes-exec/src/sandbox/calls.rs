@@ -165,6 +165,14 @@ fn rules(reach: Reach) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::B
         let making = bits(*flags, libc::O_CREAT.unsigned_abs())?;
         rules.insert(*call, vec![SeccompRule::new(vec![making, bits(*mode, libc::S_ISUID)?])?]);
     }
+    // What a child's kin are known by must not be taken off.
+    let is = |argument: u8, value: u64| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    };
+    let mark = u64::from(libc::RLIMIT_RTTIME);
+    rules.insert(libc::SYS_setrlimit, vec![SeccompRule::new(vec![is(0, mark)?])?]);
+    let setting = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![is(1, mark)?, setting])?]);
     if reach == Reach::ThisMachine {
         let other = |family: libc::c_int| {
             let family = u64::from(family.unsigned_abs());

@@ -90,6 +90,11 @@ impl Handle {
         Ok(rustix::fs::renameat(self.0.as_fd(), &*beside, self.0.as_fd(), name)?)
     }
 
+    /// Gives what lies under a name another one.
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(self.0.as_fd(), from, self.0.as_fd(), to)?)
+    }
+
     /// Removes a file or a link, not what it leads to.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(self.0.as_fd(), name, AtFlags::empty())?)

@@ -11,31 +11,10 @@ use landlock::{
 };
 
 use super::openings::Openings;
+use super::stores::DEVICES;
 
 /// Rights up to this version are dealt with; what a kernel does not know is left out.
 const VERSION: ABI = ABI::V3;
-
-/// Devices programs write to as a matter of course.
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/shm",
-    "/dev/mqueue",
-    "/dev/dri",
-    "/dev/kvm",
-    "/dev/kfd",
-    "/dev/nvidiactl",
-    "/dev/nvidia0",
-    "/dev/nvidia-uvm",
-    "/dev/fuse",
-    "/dev/net/tun",
-];
 
 /// Whether the kernel has it, asked once.
 pub(super) fn is_possible() -> bool {
@@ -58,13 +37,13 @@ fn version() -> i64 {
 }
 
 /// The rules of a fence, as a descriptor a child can enter.
-pub(super) fn rules(openings: &Openings) -> Result<OwnedFd, String> {
+pub(super) fn rules(openings: &Openings, own_devices: Option<&Path>) -> Result<OwnedFd, String> {
     let failed = |error: landlock::RulesetError| error.to_string();
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(VERSION))
-        // Sockets without a file, of programs outside.
-        .and_then(|rules| rules.scope(Scope::AbstractUnixSocket))
+        // Sockets without a file, of programs outside; and signals to them.
+        .and_then(|rules| rules.scope(Scope::AbstractUnixSocket | Scope::Signal))
         .and_then(Ruleset::create)
         .map_err(failed)?;
     // Names of files are no secret, and a program that may not be read can still be run by its owner.
@@ -80,6 +59,10 @@ pub(super) fn rules(openings: &Openings) -> Result<OwnedFd, String> {
         if device.is_dir() {
             rules = add(rules, &device, AccessFs::from_all(VERSION))?;
         }
+    }
+    if let Some(folder) = own_devices {
+        // A terminal that a program asks for appears in it later.
+        rules = add(rules, folder, AccessFs::ReadFile | AccessFs::WriteFile)?;
     }
     Option::<OwnedFd>::from(rules).ok_or_else(|| "the kernel made no rules".to_owned())
 }

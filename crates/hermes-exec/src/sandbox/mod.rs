@@ -7,36 +7,46 @@
 //! (`repository`). Landlock can only allow, so where something within a folder is kept out, its neighbours are let in one
 //! by one, or hidden by mounts where there are many (`openings`). What was refused is read from the command's complaint (`refusal`).
 
+mod access;
 mod cache;
 #[cfg(target_os = "linux")]
 mod calls;
-mod git_config;
+mod fence;
+mod git;
 mod handle;
-mod keeps;
 #[cfg(target_os = "linux")]
 mod landlock;
+mod limits;
 #[cfg(target_os = "linux")]
 mod mounts;
 mod openings;
 #[cfg(target_os = "linux")]
 mod powers;
+mod prepared;
 mod refusal;
-mod repository;
+mod repositories;
+mod rules;
 mod secret;
+mod sentinel;
+#[cfg(target_os = "linux")]
+mod sockets;
 mod startup;
+mod stores;
+mod thread;
 mod tree;
+#[cfg(target_os = "linux")]
+mod view;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_types::Finished;
-
-use openings::Openings;
-use refusal::Limits;
+pub use access::Access;
+pub(crate) use fence::{Fence, Stay};
+pub use limits::WriteRule;
+use prepared::Kept;
 pub use refusal::Refusal;
-use repository::Repository;
-use startup::Startup;
+pub(crate) use sentinel::{Bound, follow};
+pub use thread::FencedThread;
 
 /// `terminal.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +60,7 @@ pub enum SandboxMode {
 }
 
 /// How far a command's connections go: `terminal.sandbox_network`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Reach {
     #[default]
     Everywhere,
@@ -67,6 +77,24 @@ pub struct SandboxPlaces {
     pub temporary: Vec<PathBuf>,
     /// Folders the user lets commands write to.
     pub writable: Vec<PathBuf>,
+    /// Folders programs are looked for in: the PATH.
+    pub programs: Vec<PathBuf>,
+}
+
+/// Whether a fence may use mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mounting {
+    WherePossible,
+    Never,
+}
+
+/// How far a sandbox is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxState {
+    Full,
+    /// Without what mounts would add.
+    Partial,
+    Off,
 }
 
 /// Whether and how commands are fenced in. Clones are the same.
@@ -74,7 +102,11 @@ pub struct SandboxPlaces {
 pub struct Sandbox {
     mode: SandboxMode,
     reach: Reach,
+    mounting: Mounting,
     places: Arc<SandboxPlaces>,
+    /// What was made ready for commands, and for threads.
+    kept: Arc<Kept>,
+    threads: Arc<Kept>,
 }
 
 /// What a fence had to do with a command that has ended.
@@ -111,13 +143,37 @@ impl Sandbox {
             hermes_home: real(places.hermes_home),
             temporary: places.temporary.into_iter().map(real).collect(),
             writable: places.writable.into_iter().map(real).collect(),
+            programs: places.programs.into_iter().map(real).collect(),
         };
-        Self { mode, reach: Reach::default(), places: Arc::new(places) }
+        let mounting = Mounting::WherePossible;
+        Self {
+            mode,
+            reach: Reach::default(),
+            mounting,
+            places: Arc::new(places),
+            kept: Arc::default(),
+            threads: Arc::default(),
+        }
     }
 
     #[must_use]
     pub fn reaching(self, reach: Reach) -> Self {
         Self { reach, ..self }
+    }
+
+    /// Does without mounts, as a system without user namespaces has to.
+    #[must_use]
+    pub fn without_mounts(self) -> Self {
+        Self { mounting: Mounting::Never, kept: Arc::default(), ..self }
+    }
+
+    /// Whether it is in force, but without what mounts would add.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.is_active() && !self.can_mount()
+    }
+
+    fn can_mount(&self) -> bool {
+        self.mounting == Mounting::WherePossible && can_mount()
     }
 
     /// Whether this system can fence commands in.
@@ -142,7 +198,23 @@ impl Sandbox {
     pub(crate) fn with_temporary(self, folder: &Path) -> Self {
         let mut places = (*self.places).clone();
         places.temporary.push(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
-        Self { places: Arc::new(places), ..self }
+        Self { places: Arc::new(places), kept: Arc::default(), threads: Arc::default(), ..self }
+    }
+
+    /// How far it is in force, in a few words.
+    pub fn state(&self) -> (SandboxState, &'static str) {
+        match (self.mode, is_possible()) {
+            (SandboxMode::Off, _) => (SandboxState::Off, "switched off (`terminal.sandbox: off`)"),
+            (SandboxMode::Auto, false) => (SandboxState::Off, "not possible: this kernel has no Landlock"),
+            (SandboxMode::On, false) => {
+                (SandboxState::Off, "not possible: this kernel has no Landlock; no command is run")
+            }
+            (_, true) if self.is_partial() => (
+                SandboxState::Partial,
+                "in force, but weaker: without user namespaces sockets of other programs can be reached, and repositories are put back afterwards",
+            ),
+            (_, true) => (SandboxState::Full, "in force"),
+        }
     }
 
     /// Whether commands are fenced in, in a sentence for the user; none when it was switched off on purpose.
@@ -153,10 +225,13 @@ impl Sandbox {
         };
         match (self.mode, is_possible()) {
             (SandboxMode::Off, _) => None,
-            (_, true) => Some(format!(
-                "Commands run in a sandbox: they write only to the project, temporary folders and caches{network}, and \
-                 cannot read secret stores. `hermes config set terminal.sandbox off` switches it off."
-            )),
+            (_, true) => {
+                let weaker = if self.is_partial() { PARTIAL } else { "" };
+                Some(format!(
+                    "Commands run in a sandbox: they write only to the project, temporary folders and caches{network}, and \
+                     cannot read secret stores. `hermes config set terminal.sandbox off` switches it off.{weaker}"
+                ))
+            }
             (SandboxMode::Auto, false) => {
                 Some("This kernel has no Landlock; commands run without a sandbox.".to_owned())
             }
@@ -166,112 +241,33 @@ impl Sandbox {
 
     /// The fence for a command that starts in `directory`, in a conversation about the project `anchor` lies in. Where the
     /// command goes makes no difference to what it may write: a model chooses that.
-    pub(crate) fn around(&self, anchor: &Path, directory: &Path) -> Result<Option<Fence>, String> {
+    pub(crate) fn around(
+        &self,
+        anchor: &Path,
+        directory: &Path,
+        stay: Stay,
+    ) -> Result<Option<Fence>, String> {
         match (self.mode, is_possible()) {
             (SandboxMode::Off, _) | (SandboxMode::Auto, false) => return Ok(None),
             (SandboxMode::On, false) => return Err(REFUSED.to_owned()),
             (_, true) => {}
         }
         // Without it, what fills a folder or a disk would be the way out.
-        Fence::build(self, anchor, directory)
+        Fence::build(self, anchor, directory, stay)
             .map(Some)
             .map_err(|reason| format!("no sandbox could be made: {reason}"))
     }
 }
 
+/// What is said where only the rules for files hold.
+const PARTIAL: &str = " It is weaker here: this system gives programs no user namespaces, so commands can reach sockets of \
+                       other programs (the session bus, editors, tmux, ssh and gpg agents, Docker), and what they change in \
+                       a repository's settings is put back afterwards instead of being prevented. Allowing unprivileged user \
+                       namespaces (`kernel.unprivileged_userns_clone=1`, `kernel.apparmor_restrict_unprivileged_userns=0`) \
+                       closes this.";
+
 const REFUSED: &str =
     "`terminal.sandbox` is on, but this system has no Landlock; set it to auto or off to run commands";
-
-/// A prepared fence; a child enters it between fork and exec.
-#[derive(Debug)]
-pub(crate) struct Fence {
-    #[cfg(target_os = "linux")]
-    rules: std::os::fd::OwnedFd,
-    #[cfg(target_os = "linux")]
-    mounts: Option<mounts::Mounts>,
-    #[cfg(target_os = "linux")]
-    filters: &'static [seccompiler::BpfProgram],
-    places: Arc<SandboxPlaces>,
-    directory: PathBuf,
-    limits: Limits,
-    repositories: Vec<Repository>,
-    /// Where the user's home is open: what was not there before.
-    startup: Option<Startup>,
-}
-
-impl Fence {
-    fn build(sandbox: &Sandbox, anchor: &Path, directory: &Path) -> Result<Self, String> {
-        let places = &sandbox.places;
-        let project = tree::project_of(anchor, places);
-        let guarded = tree::repositories_in(&project, &places.writable);
-        let limits = Limits {
-            writable: tree::writable_roots(&project, places),
-            unreadable: secret::unreadable(places),
-            unchangeable: secret::unchangeable(places, &project),
-            hooks: guarded.iter().map(|(_, git)| git.join("hooks")).collect(),
-            reach: sandbox.reach,
-        };
-        let whole = (project == places.user_home).then_some(project.as_path());
-        let openings = Openings::of(&limits, whole, can_mount())?;
-        // Where the home is open as a whole, start-up files that were not there could be made.
-        let open_home = openings.writable.iter().any(|part| places.user_home.starts_with(part));
-        #[cfg(target_os = "linux")]
-        let mounts = {
-            let git: Vec<PathBuf> = guarded.iter().map(|(_, git)| git.clone()).collect();
-            let keep = |mounts: mounts::Mounts| {
-                let home = &places.hermes_home;
-                mounts.keeping(&limits.unreadable, &limits.unchangeable, &limits.writable, home)
-            };
-            let mounts = mounts::Mounts::around(directory, &limits.writable, &git, &places.writable);
-            if openings.covered.is_empty() {
-                mounts
-            } else {
-                mounts.map(keep).transpose().map_err(|error| error.to_string())?
-            }
-        };
-        Ok(Self {
-            #[cfg(target_os = "linux")]
-            rules: landlock::rules(&openings)?,
-            #[cfg(target_os = "linux")]
-            mounts,
-            #[cfg(target_os = "linux")]
-            filters: calls::filters(sandbox.reach),
-            places: Arc::clone(places),
-            directory: directory.to_owned(),
-            limits,
-            repositories: guarded
-                .iter()
-                .filter_map(|(project, git)| Repository::record(project, git))
-                .collect(),
-            startup: open_home.then(|| Startup::record(&places.user_home)),
-        })
-    }
-
-    /// Makes system calls only: it runs in a forked child.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn enter(&self) -> io::Result<()> {
-        use std::os::fd::AsFd;
-        if let Some(mounts) = &self.mounts {
-            mounts.enter()?;
-        }
-        powers::drop_all();
-        landlock::enter(self.rules.as_fd())?;
-        calls::enter(self.filters)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn enter(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// What the fence had to do with a command that ended in `folder`. Puts back what must not stay.
-    pub(crate) fn report(&self, finished: &Finished, folder: &Path) -> FenceReport {
-        let mut restored: Vec<String> = self.repositories.iter().flat_map(Repository::restore).collect();
-        restored.extend(self.startup.iter().flat_map(Startup::restore));
-        let refused = self.limits.explain(finished, &[&self.directory, folder], &self.places);
-        FenceReport { refused, restored }
-    }
-}
 
 /// Whether a command can have a view of the folders of its own.
 #[cfg(target_os = "linux")]

@@ -10,9 +10,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rustix::process::{getegid, geteuid};
+
+use super::SandboxPlaces;
+use super::limits::Limits;
+use super::sockets::Sockets;
+use super::view::View;
 
 const NOTHING: &CStr = c"/dev/null";
 /// Folders of devices that are memory, not hardware.
@@ -25,7 +30,11 @@ pub(super) struct Mounts {
     /// Bound to themselves, so that they cannot be renamed.
     fixed: Vec<CString>,
     read_only: Vec<CString>,
+    /// Within those, what may be written again.
+    reopened: Vec<CString>,
     hidden: Vec<CString>,
+    /// Folders of which only parts can be seen.
+    views: Vec<View>,
     /// Files and folders with secrets, and what takes the place of the folders.
     closed_files: Vec<CString>,
     closed_folders: Vec<CString>,
@@ -33,6 +42,7 @@ pub(super) struct Mounts {
     /// Where the command starts: entered once more, through the new view.
     start: CString,
     user: Option<UserMaps>,
+    devices: Option<Arc<View>>,
 }
 
 /// Who we are inside a user namespace: the same as outside.
@@ -48,51 +58,72 @@ impl Mounts {
         *POSSIBLE
     }
 
-    /// For a command that starts there and may write to these folders, with these repositories in them. Sockets that stay usable are named.
+    /// For a command that starts there, within these limits, with these repositories in them and what of them is kept. Sockets
+    /// that stay usable are named.
     pub(super) fn around(
         start: &Path,
-        writable: &[PathBuf],
-        repositories: &[PathBuf],
-        usable: &[PathBuf],
+        limits: &Limits,
+        (repositories, kept): (&[PathBuf], &[PathBuf]),
+        places: &SandboxPlaces,
+        devices: Option<Arc<View>>,
     ) -> Option<Self> {
         if !Self::are_possible() {
             return None;
         }
-        let hooks = repositories.iter().map(|git| git.join("hooks")).filter(|hooks| is_real_folder(hooks));
-        let sockets = sockets().into_iter().filter(|path| path.exists() && !usable.contains(path));
+        let (writable, usable, user_home) = (&limits.writable, &places.writable, &limits.user_home);
+        let shelf = places.hermes_home.join("sandboxes");
+        let sockets = Sockets::find(user_home, usable);
         let memory = SHARED_MEMORY.iter().map(PathBuf::from);
         Some(Self {
             writable: texts(writable.iter().cloned().chain(memory)),
             fixed: texts(repositories.iter().filter(|git| is_real_folder(git)).cloned()),
-            read_only: texts(hooks),
-            hidden: texts(sockets),
+            read_only: texts(kept.iter().cloned()),
+            reopened: Vec::new(),
+            views: Vec::new(),
+            hidden: texts(sockets.alone),
+            closed_folders: texts(sockets.folders),
             closed_files: Vec::new(),
-            closed_folders: Vec::new(),
-            emptiness: CString::default(),
+            emptiness: empty_folder(&shelf).ok()?,
             start: text(start)?,
             user: UserMaps::needed(),
+            devices,
         })
     }
 
-    /// Also keeps these from being read, and those from being changed or moved away with the folders around them. An empty
-    /// folder in `home` stands in for folders with secrets.
-    pub(super) fn keeping(
-        mut self,
-        unreadable: &[PathBuf],
-        unchangeable: &[PathBuf],
-        open: &[PathBuf],
-        home: &Path,
-    ) -> io::Result<Self> {
-        self.emptiness = empty_folder(home)?;
-        let around = unreadable.iter().chain(unchangeable).flat_map(|path| ways_to(path, open));
+    /// Also keeps from being read and changed what the limits say, and from being moved away with the folders around it. What
+    /// stands in for closed folders lies in the Hermes home.
+    pub(super) fn keeping(mut self, limits: &Limits, hermes_home: &Path) -> io::Result<Self> {
+        let shelf = hermes_home.join("sandboxes");
+        let mut unreadable = limits.unreadable.closed();
+        unreadable.retain(|path| path != Path::new("/dev"));
+        let mut unchangeable = limits.unchangeable.closed();
+        if limits.is_home() {
+            let entries = std::fs::read_dir(&limits.user_home).into_iter().flatten().flatten();
+            let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+            unchangeable.extend(real.map(|entry| entry.path()).filter(|path| limits.keeps(path).is_some()));
+        }
+        let around = unreadable.iter().chain(&unchangeable).flat_map(|path| ways_to(path, &limits.writable));
         let fixed = self.fixed.iter().map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
         self.fixed = texts(fixed.chain(around));
         let (folders, files): (Vec<_>, Vec<_>) =
             unreadable.iter().cloned().partition(|path| is_real_folder(path));
-        self.closed_folders = texts(folders);
+        let (with_openings, closed): (Vec<_>, Vec<_>) =
+            folders.into_iter().partition(|folder| !limits.unreadable.openings_in(folder).is_empty());
+        // Last the one in which what stands in for the others lies.
+        let (last, first): (Vec<_>, Vec<_>) =
+            with_openings.into_iter().partition(|folder| shelf.starts_with(folder));
+        for folder in first.iter().chain(&last) {
+            self.views.push(View::of(folder, &limits.unreadable.openings_in(folder), &shelf)?);
+        }
+        let known = self
+            .closed_folders
+            .iter()
+            .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
+        self.closed_folders = texts(known.chain(closed));
         self.closed_files = texts(files);
-        let changeable = unchangeable.iter().filter(|path| !unreadable.contains(path));
-        self.read_only.extend(texts(changeable.cloned()));
+        let reopened = unchangeable.iter().flat_map(|path| limits.unchangeable.openings_in(path));
+        self.reopened = texts(reopened.filter(|path| limits.writable.contains(path)));
+        self.read_only.extend(texts(unchangeable.into_iter().filter(|path| !unreadable.contains(path))));
         Ok(self)
     }
 
@@ -114,6 +145,10 @@ impl Mounts {
         for path in &self.read_only {
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY))?;
         }
+        for path in &self.reopened {
+            unless_gone(mount(path, path, libc::MS_BIND | libc::MS_REC))?;
+            unless_gone(set_attributes(path, 0, 0, libc::MOUNT_ATTR_RDONLY))?;
+        }
         for path in &self.hidden {
             unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
         }
@@ -126,6 +161,12 @@ impl Mounts {
             unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
             // A device where there must be none: not even root can open it.
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))?;
+        }
+        for view in &self.views {
+            view.enter()?;
+        }
+        if let Some(devices) = &self.devices {
+            devices.enter()?;
         }
         // The folder we are in is still the one of the old view, where all is read-only. Not found: it stays that.
         let _ = rustix::process::chdir(self.start.as_c_str());
@@ -147,30 +188,6 @@ impl Mounts {
     }
 }
 
-/// Sockets of programs that do what they are told, outside: start programs, type into terminals, hand out keys.
-fn sockets() -> Vec<PathBuf> {
-    let uid = geteuid().as_raw();
-    let own = format!("/run/user/{uid}");
-    let mut sockets: Vec<String> = ["bus", "systemd/private", "podman/podman.sock", "docker.sock"]
-        .iter()
-        .map(|name| format!("{own}/{name}"))
-        .chain(
-            ["/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock"]
-                .map(str::to_owned),
-        )
-        .collect();
-    if uid == 0 {
-        sockets.extend(["/run/dbus/system_bus_socket", "/run/systemd/private"].map(str::to_owned));
-    }
-    let mut found: Vec<PathBuf> = sockets.into_iter().map(PathBuf::from).collect();
-    for folder in [format!("/tmp/tmux-{uid}"), format!("/run/screen/S-{uid}"), format!("{own}/keyring")] {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        // An agent that signs is what `git push` needs.
-        found.extend(entries.map(|entry| entry.path()).filter(|path| !path.ends_with("keyring/ssh")));
-    }
-    found
-}
-
 /// The folders between a path and the folder it may be written in.
 fn ways_to(path: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
     let Some(root) =
@@ -190,10 +207,9 @@ fn texts(paths: impl IntoIterator<Item = PathBuf>) -> Vec<CString> {
 }
 
 /// A folder of ours that nobody may open and nothing is in; made where it is missing.
-fn empty_folder(home: &Path) -> io::Result<CString> {
+fn empty_folder(shelf: &Path) -> io::Result<CString> {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-    let shelf = home.join("sandboxes");
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(shelf)?;
     let folder = shelf.join(".closed-folder");
     match std::fs::DirBuilder::new().mode(0o000).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -220,12 +236,15 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
         writable: vec![folder.clone()],
         fixed: Vec::new(),
         read_only: vec![folder],
+        reopened: Vec::new(),
+        views: Vec::new(),
         hidden: Vec::new(),
         closed_files: Vec::new(),
         closed_folders: Vec::new(),
         emptiness: CString::default(),
         start: CString::default(),
         user: UserMaps::needed(),
+        devices: None,
     };
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = std::process::Command::new("/bin/true");
@@ -243,17 +262,17 @@ fn is_real_folder(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-fn text(path: impl AsRef<Path>) -> Option<CString> {
+pub(super) fn text(path: impl AsRef<Path>) -> Option<CString> {
     CString::new(path.as_ref().as_os_str().as_bytes()).ok()
 }
 
-fn mount(from: &CStr, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+pub(super) fn mount(from: &CStr, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     // SAFETY: both texts end with a zero and outlive the call; the other two pointers may be null.
     #[expect(unsafe_code, reason = "rustix's way allocates, which a forked child must not")]
     checked(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), ptr::null(), flags, ptr::null()) })
 }
 
-fn restrict(path: &CStr, how: u64) -> io::Result<()> {
+pub(super) fn restrict(path: &CStr, how: u64) -> io::Result<()> {
     set_attributes(path, 0, how, 0)
 }
 
@@ -282,7 +301,7 @@ fn write(path: &CStr, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// What vanished since it was found needs no mount.
-fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+pub(super) fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
         result => result,

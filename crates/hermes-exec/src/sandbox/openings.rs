@@ -1,15 +1,16 @@
 //! What the rules let in: folders as a whole, or their parts around what is kept out.
 //!
-//! Every part costs each command a few microseconds, and a folder can hold a hundred thousand. So where there are many,
-//! and mounts can keep things out instead, the folder is let in as a whole.
+//! Every part costs a few microseconds when the rules are made, and a folder can hold a hundred thousand. So where there are
+//! many, and mounts can keep things out instead, the folder is let in as a whole.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::refusal::Limits;
-use super::tree::parts;
+use super::limits::Limits;
+use super::tree::{Part, parts};
 
 /// More than this are not let in one by one where mounts can do it.
-const MANY: usize = 512;
+const MANY: usize = 1024;
 /// More than this are not let in one by one at all.
 const MOST: usize = 65_536;
 
@@ -19,28 +20,43 @@ pub(super) struct Openings {
     pub(super) writable: Vec<PathBuf>,
     /// Those among them, for either, in which mounts must keep out what the rules would.
     pub(super) covered: Vec<PathBuf>,
+    /// Folders whose entries were let in one by one.
+    pub(super) listed: BTreeSet<PathBuf>,
 }
 
 impl Openings {
-    /// `whole` is a folder to be writable as a whole where that is possible, so that new files can be made in it.
-    pub(super) fn of(limits: &Limits, whole: Option<&Path>, can_mount: bool) -> Result<Self, String> {
+    /// Where mounts are possible, a root with something kept in it is writable as a whole, so that new files can be made in it.
+    pub(super) fn of(limits: &Limits, can_mount: bool) -> Result<Self, String> {
         let mut openings = Self::default();
-        openings.readable = openings.around(Path::new("/"), &limits.unreadable, can_mount)?;
+        openings.readable = openings.around(Path::new("/"), |path| limits.readable_part(path), can_mount)?;
         for root in &limits.writable {
-            let parts = if can_mount && whole == Some(root) {
+            let parts = if can_mount && limits.writable_part(root) == Part::Mixed {
                 openings.covered.push(root.clone());
                 vec![root.clone()]
             } else {
-                openings.around(root, &limits.unchangeable, can_mount)?
+                openings.around(root, |path| limits.writable_part(path), can_mount)?
             };
             openings.writable.extend(parts);
         }
         Ok(openings)
     }
 
-    fn around(&mut self, root: &Path, kept_out: &[PathBuf], can_mount: bool) -> Result<Vec<PathBuf>, String> {
-        match parts(root, kept_out, if can_mount { MANY } else { MOST }) {
-            Ok(parts) => Ok(parts),
+    /// Whether a folder may be written by the rules.
+    pub(super) fn lets_write_in(&self, folder: &Path) -> bool {
+        self.writable.iter().any(|part| folder.starts_with(part))
+    }
+
+    fn around(
+        &mut self,
+        root: &Path,
+        part: impl Fn(&Path) -> Part,
+        can_mount: bool,
+    ) -> Result<Vec<PathBuf>, String> {
+        match parts(root, part, if can_mount { MANY } else { MOST }) {
+            Ok(parts) => {
+                self.listed.extend(parts.listed);
+                Ok(parts.open)
+            }
             Err(_) if can_mount => {
                 self.covered.push(root.to_owned());
                 Ok(vec![root.to_owned()])
@@ -58,47 +74,44 @@ impl Openings {
 mod tests {
     use std::fs;
 
-    use super::super::Reach;
+    use super::super::{Reach, SandboxPlaces};
     use super::*;
 
     fn limits(root: &Path) -> Limits {
-        Limits {
-            writable: vec![root.to_owned()],
-            unreadable: vec![root.join("secret")],
-            unchangeable: vec![root.join("secret"), root.join("rc")],
-            hooks: Vec::new(),
-            reach: Reach::Everywhere,
+        let places = SandboxPlaces {
+            user_home: root.join("user"),
+            hermes_home: root.join("hermes"),
+            temporary: vec![root.to_owned()],
+            ..SandboxPlaces::default()
+        };
+        Limits::of(&root.join("user/project"), &places, Reach::Everywhere)
+    }
+
+    fn folder(files: usize) -> (tempfile::TempDir, PathBuf) {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("user/project")).unwrap();
+        fs::create_dir_all(root.join("hermes")).unwrap();
+        for number in 0..files {
+            fs::write(root.join(number.to_string()), "").unwrap();
         }
+        (top, root)
     }
 
     #[test]
     fn a_full_folder_is_let_in_whole_if_mounts_keep_the_rest_out() {
-        let top = tempfile::tempdir().unwrap();
-        let root = top.path().canonicalize().unwrap();
-        for number in 0..=MANY {
-            fs::write(root.join(number.to_string()), "").unwrap();
-        }
-        fs::write(root.join("secret"), "").unwrap();
-        fs::write(root.join("rc"), "").unwrap();
+        let (_top, root) = folder(MANY + 1);
         let limits = limits(&root);
-        let covered = Openings::of(&limits, None, true).unwrap();
-        assert_eq!(covered.readable, [PathBuf::from("/")]);
-        assert_eq!(covered.writable, std::slice::from_ref(&root));
-        assert_eq!(covered.covered, [PathBuf::from("/"), root.clone()]);
-        let one_by_one = Openings::of(&limits, None, false).unwrap();
-        assert_eq!(one_by_one.writable.len(), MANY + 1);
-        assert!(one_by_one.covered.is_empty());
+        let covered = Openings::of(&limits, true).unwrap();
+        assert!(covered.covered.contains(&root) && covered.writable.contains(&root), "{:?}", covered.covered);
+        let one_by_one = Openings::of(&limits, false).unwrap();
+        assert!(one_by_one.writable.len() > MANY && one_by_one.covered.is_empty());
     }
 
     #[test]
     fn too_full_a_folder_is_named() {
-        let top = tempfile::tempdir().unwrap();
-        let root = top.path().canonicalize().unwrap();
-        fs::write(root.join("secret"), "").unwrap();
-        for number in 0..=MOST {
-            fs::write(root.join(number.to_string()), "").unwrap();
-        }
-        let refused = Openings::of(&limits(&root), None, false).unwrap_err();
+        let (_top, root) = folder(MOST + 1);
+        let refused = Openings::of(&limits(&root), false).unwrap_err();
         assert!(refused.starts_with(&format!("{} holds more than", root.display())), "{refused}");
     }
 }

@@ -7,6 +7,9 @@ use std::path::{Component, Path, PathBuf};
 
 use hermes_types::Finished;
 
+use super::git::is_machinery;
+use super::limits::Limits;
+use super::tree::Part;
 use super::{Reach, SandboxPlaces};
 
 /// Something the fence refused.
@@ -18,16 +21,6 @@ pub struct Refusal {
     pub rule: String,
     /// The setting that would allow it.
     pub setting: String,
-}
-
-/// What the fence around a command holds.
-#[derive(Debug)]
-pub(super) struct Limits {
-    pub(super) writable: Vec<PathBuf>,
-    pub(super) unreadable: Vec<PathBuf>,
-    pub(super) unchangeable: Vec<PathBuf>,
-    pub(super) hooks: Vec<PathBuf>,
-    pub(super) reach: Reach,
 }
 
 const DENIED: &[&str] = &[
@@ -82,7 +75,7 @@ impl Limits {
         for line in complaints {
             let named = paths_in(line, folders, &places.user_home);
             if says(line, MISSING) {
-                if let Some(path) = named.iter().find(|path| self.hides(path)) {
+                if let Some(path) = named.iter().find(|path| self.is_hidden(path)) {
                     return Some(secret(path));
                 }
                 continue;
@@ -117,24 +110,22 @@ impl Limits {
     fn forbids(&self, path: &Path) -> Option<Refusal> {
         let within = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
         let shown = || Some(path.to_owned());
-        let holds = |hooks: &PathBuf| hooks.parent() == Some(path);
-        if within(&self.hooks) || self.hooks.iter().any(holds) {
-            let hooks = self.hooks.iter().find(|hooks| path.starts_with(hooks.parent().unwrap_or(hooks)));
-            let setting =
-                format!("`terminal.sandbox_writable: [{}]`", hooks.map_or(path, PathBuf::as_path).display());
+        if is_machinery(path) && within(&self.writable) {
+            let git = path.ancestors().find(|above| above.ends_with(".git")).unwrap_or(path);
+            let setting = format!("`terminal.sandbox_writable: [{}]`", git.join("hooks").display());
             return Some(refusal(
                 shown(),
-                "hooks of a repository would later run outside the sandbox",
+                "what git runs from a repository would later run outside the sandbox",
                 &setting,
             ));
         }
         if path.starts_with("/proc") {
             return Some(refusal(shown(), "other processes cannot be looked into", OFF));
         }
-        if within(&self.unreadable) {
+        if self.hides(path).is_some() {
             return Some(secret(path));
         }
-        if within(&self.unchangeable) {
+        if self.keeps(path).is_some() {
             return Some(refusal(
                 shown(),
                 "it decides what runs outside the sandbox, or belongs to Hermes",
@@ -147,8 +138,7 @@ impl Limits {
             return Some(refusal(shown(), "it is outside the folders commands may write to", &setting));
         }
         // A folder that holds something kept out is not let in itself.
-        let kept_out = |kept: &PathBuf| path.parent().is_some_and(|parent| kept.parent() == Some(parent));
-        if !path.exists() && self.unchangeable.iter().any(kept_out) {
+        if !path.exists() && path.parent().is_some_and(|parent| self.writable_part(parent) == Part::Mixed) {
             let rule =
                 "nothing new can be made in a folder that holds protected files; make it in a folder below";
             return Some(refusal(shown(), rule, OFF));
@@ -157,8 +147,8 @@ impl Limits {
     }
 
     /// Whether it is there, and not for commands to see.
-    fn hides(&self, path: &Path) -> bool {
-        self.unreadable.iter().any(|secret| path.starts_with(secret)) && path.exists()
+    fn is_hidden(&self, path: &Path) -> bool {
+        self.hides(path).is_some() && path.exists()
     }
 
     fn unnamed(&self) -> Refusal {

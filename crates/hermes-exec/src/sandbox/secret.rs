@@ -1,169 +1,292 @@
-//! What commands may not read, and what they may not change.
+//! What a conversation may not read, and what it may not change, as rules for paths.
+//!
+//! Rules are made for paths that do not exist yet, too: a store that appears later is closed from its first moment.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
 use super::SandboxPlaces;
+use super::refusal::real;
+use super::rules::PathRules;
+use super::stores::{DEVICES, STARTUP, STORES, SYSTEM_STORES};
 
-/// Below the user's home.
-const STORES: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/op",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".mozilla",
-    ".gnupg",
-    ".kube",
-    ".docker/config.json",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".password-store",
-    ".netrc",
-    ".pgpass",
-    ".git-credentials",
-    ".pypirc",
-    ".npmrc",
-    ".cargo/credentials.toml",
-    ".cargo/credentials",
-    ".modal.toml",
-    ".vault-token",
-    ".terraform.d/credentials.tfrc.json",
-    ".config/rclone/rclone.conf",
-    ".config/hub",
-    ".config/glab-cli",
-    "Library/Keychains",
+/// In the Hermes home, what commands and tools read: what tools hand out paths in, and what the model reads anyway.
+const SHOWN_IN_HERMES_HOME: &[&str] = &[
+    "SOUL.md",
+    "memories",
+    "skills",
+    "plans",
+    "cache",
+    "image_cache",
+    "audio_cache",
+    "document_cache",
+    "browser_screenshots",
+    "results",
+    "optional-skills",
+    // Programs: an interpreter cannot run from where nothing can be read.
+    "venv",
+    "node",
+    "hermes-agent",
+    // What the shell of a command reads first.
+    "sandboxes/shells",
+    super::cache::OURS,
+];
+/// Of that, what is closed again.
+const CLOSED_IN_SHOWN: &[&str] = &["skills/.hub", "hermes-agent/.env", "hermes-agent/cli-config.yaml"];
+/// In the Hermes home, what tools may write without a question.
+const WRITABLE_IN_HERMES_HOME: &[&str] =
+    &["plans", "cache", "image_cache", "audio_cache", "document_cache", "browser_screenshots", "results"];
+/// What lies directly in a Hermes home, for one that is the user's home as well.
+const IN_HERMES_HOME: &[&str] = &[
+    ".env",
+    "auth.json",
+    "auth.lock",
+    ".anthropic_oauth.json",
+    "webhook_subscriptions.json",
+    "mcp-tokens",
+    "config.yaml",
+    "gateway.json",
+    "state.db",
+    "state.db-wal",
+    "state.db-shm",
+    "sessions",
+    "logs",
+    "pairing",
+    "profiles",
+    "cron",
+    "hooks",
+    "scripts",
+    "checkpoints",
+    "credentials",
+    "whatsapp",
+    "sandboxes",
+    "processes.json",
 ];
 
-/// Below the Hermes home.
-const OURS: &[&str] = &[".env", "auth.json", "pairing", "credentials"];
+const SECRETS: &str = "it holds secrets";
+const OURS: &str = "it belongs to Hermes itself";
+const DEVICE: &str = "it is a device";
+const RUN_OUTSIDE: &str = "what lies there is run outside the sandbox";
+/// Files more than this in one folder are not looked at by their names.
+const MOST_ENTRIES: usize = 400;
 
-/// Read by shells, desktops, editors and interpreters without being asked to, or run by their names.
-pub(super) const STARTUP: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".inputrc",
-    ".pam_environment",
-    ".xprofile",
-    ".xsession",
-    ".xsessionrc",
-    ".xinitrc",
-    ".vimrc",
-    ".exrc",
-    ".emacs",
-    ".tmux.conf",
-    ".screenrc",
-    ".gdbinit",
-    ".pythonrc",
-    ".gitconfig",
-    ".cargo/config.toml",
-    ".cargo/config",
-    ".config/fish",
-    ".config/autostart",
-    ".config/systemd",
-    ".config/environment.d",
-    ".config/plasma-workspace",
-    ".config/git",
-    ".config/nvim",
-    ".local/share/systemd",
-    ".local/share/dbus-1",
-    ".local/lib",
-    ".local/bin",
-    ".cargo/bin",
-    ".pyenv/shims",
-    ".nvm",
-    ".docker/cli-plugins",
-    ".ssh",
-    ".emacs.d",
-    ".vim",
-    ".oh-my-zsh",
-    "bin",
-];
+/// Rules, and the folders whose listing they follow from.
+#[derive(Debug, Default)]
+pub(super) struct Ruled {
+    pub(super) rules: PathRules,
+    pub(super) listed: BTreeSet<PathBuf>,
+}
 
-/// Paths that exist and may not be read, without links in them.
-pub(super) fn unreadable(places: &SandboxPlaces) -> Vec<PathBuf> {
-    let stores = STORES.iter().map(|name| places.user_home.join(name));
-    let ours = OURS.iter().map(|name| places.hermes_home.join(name));
-    let mut found: Vec<PathBuf> = stores.chain(ours).filter_map(|path| path.canonicalize().ok()).collect();
-    found.extend(ssh_keys(&places.user_home.join(".ssh")));
-    let config = places.hermes_home.join("config.yaml");
-    found.extend(config.canonicalize().ok().filter(|path| holds_keys(path)));
+/// What may not be read.
+pub(super) fn unreadable(places: &SandboxPlaces, project: &Path) -> Ruled {
+    let mut ruled = Ruled::default();
+    for home in homes(places) {
+        ruled.close_stores(&home);
+    }
+    for path in SYSTEM_STORES {
+        ruled.rules.close(PathBuf::from(path), SECRETS);
+    }
+    ruled.close_host_keys();
+    // Disks, keyboards and other people's terminals; what programs need is let in by itself.
+    ruled.rules.close(PathBuf::from("/dev"), DEVICE);
+    for device in DEVICES {
+        ruled.rules.open(PathBuf::from(device));
+    }
+    for home in hermes_homes(places) {
+        if home == places.user_home {
+            for name in IN_HERMES_HOME {
+                ruled.rules.close(home.join(name), OURS);
+            }
+        } else {
+            ruled.rules.close(home.clone(), OURS);
+        }
+        for name in SHOWN_IN_HERMES_HOME {
+            ruled.rules.open(home.join(name));
+        }
+        for name in CLOSED_IN_SHOWN {
+            ruled.rules.close(home.join(name), OURS);
+        }
+    }
+    // A project or a user's home within a Hermes home is not part of it. What was closed itself stays closed.
+    for inner in [project, &places.user_home] {
+        if ruled.rules.nearest(inner).is_some_and(|(_, rule)| rule == Some(OURS)) {
+            ruled.rules.open(inner.to_owned());
+        }
+    }
+    for root in &places.writable {
+        if ruled.rules.reason(root).is_some() {
+            ruled.rules.open(root.clone());
+        }
+    }
+    ruled
+}
+
+/// What may not be changed, even where the folder around it may.
+pub(super) fn unchangeable(places: &SandboxPlaces, project: &Path) -> PathRules {
+    let mut rules = PathRules::default();
+    for home in homes(places) {
+        for name in STARTUP {
+            rules.close(real(&home.join(name)), RUN_OUTSIDE);
+        }
+        for name in STORES {
+            rules.close(real(&home.join(name)), SECRETS);
+        }
+    }
+    for home in hermes_homes(places) {
+        if home == places.user_home {
+            for name in IN_HERMES_HOME {
+                rules.close(home.join(name), OURS);
+            }
+        } else {
+            rules.close(home.clone(), OURS);
+        }
+        for name in WRITABLE_IN_HERMES_HOME {
+            rules.open(home.join(name));
+        }
+        rules.open(home.join(super::cache::OURS));
+    }
+    for inner in [project, &places.user_home] {
+        if rules.nearest(inner).is_some_and(|(_, rule)| rule == Some(OURS)) {
+            rules.open(inner.to_owned());
+        }
+    }
+    // Who begins a conversation in the settings of an editor means them.
+    if rules.nearest(project).is_some_and(|(_, rule)| rule == Some(RUN_OUTSIDE)) {
+        rules.open(project.to_owned());
+    }
+    for folder in &places.programs {
+        let in_home = folder.starts_with(&places.user_home) && !folder.starts_with(project);
+        if in_home || project == places.user_home && folder.starts_with(project) && folder != project {
+            rules.close(folder.clone(), RUN_OUTSIDE);
+        }
+    }
+    for root in &places.writable {
+        rules.open(root.clone());
+    }
+    rules
+}
+
+/// Where tools may write in the Hermes home without a question.
+pub(super) fn handed_out(places: &SandboxPlaces) -> Vec<PathBuf> {
+    WRITABLE_IN_HERMES_HOME.iter().map(|name| places.hermes_home.join(name)).collect()
+}
+
+/// The user's home, and those of others where we could read them.
+fn homes(places: &SandboxPlaces) -> Vec<PathBuf> {
+    let mut homes = vec![places.user_home.clone()];
+    if geteuid().is_root() {
+        let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let named = list.lines().filter_map(|line| line.split(':').nth(5)).map(PathBuf::from);
+        // Users of services live in folders that are no homes.
+        let is_home = |home: &PathBuf| {
+            home.starts_with("/home") || home.starts_with("/root") || home.starts_with("/Users")
+        };
+        homes.extend(named.filter(is_home).filter_map(|home| home.canonicalize().ok()));
+    }
+    homes.sort();
+    homes.dedup();
+    homes.retain(|home| home.parent().is_some());
+    homes
+}
+
+/// The Hermes home, the one its profile belongs to, and the usual one.
+fn hermes_homes(places: &SandboxPlaces) -> Vec<PathBuf> {
+    let home = &places.hermes_home;
+    let mut found = vec![home.clone()];
+    if let Some(profiles) = home.parent().filter(|parent| parent.ends_with("profiles")) {
+        found.extend(profiles.parent().map(Path::to_owned));
+    }
+    found.push(real(&places.user_home.join(".hermes")));
+    found.sort();
+    found.dedup();
+    found.retain(|home| home.parent().is_some());
     found
 }
 
-/// Whether a key stands in the settings themselves; they are no secret otherwise.
-fn holds_keys(config: &Path) -> bool {
-    const NAMES: &[&str] = &["api_key", "token", "password", "secret"];
-    let text = std::fs::read_to_string(config).unwrap_or_default();
-    text.lines().filter_map(|line| line.split_once(':')).any(|(name, value)| {
-        let (name, value) =
-            (name.trim().trim_matches(['"', '\'', '{']), value.trim().trim_matches(['"', '\'']));
-        let nothing =
-            value.is_empty() || value.starts_with(['#', '$', '|', '>']) || value == "null" || value == "~";
-        NAMES.iter().any(|known| name.ends_with(known)) && !nothing
-    })
-}
-
-/// Paths that exist and may not be changed even where the folder around them may, by commands that are about `project`.
-pub(super) fn unchangeable(places: &SandboxPlaces, project: &Path) -> Vec<PathBuf> {
-    let startup = STARTUP.iter().map(|name| places.user_home.join(name));
-    let paths = startup.chain(ours(places, project)).filter_map(|path| path.canonicalize().ok());
-    unreadable(places).into_iter().chain(paths).collect()
-}
-
-/// The Hermes home; where the project or the user's home lies in it, everything beside that.
-fn ours(places: &SandboxPlaces, project: &Path) -> Vec<PathBuf> {
-    let within = |path: &Path| project.starts_with(path) || places.user_home.starts_with(path);
-    if !within(&places.hermes_home) {
-        return vec![places.hermes_home.clone()];
-    }
-    let entries = std::fs::read_dir(&places.hermes_home).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| !within(path)).collect()
-}
-
-/// Everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.
-fn ssh_keys(folder: &Path) -> Vec<PathBuf> {
-    let public = |name: &str| {
-        name.starts_with("known_hosts")
-            || name.starts_with("config")
-            || Path::new(name).extension().is_some_and(|extension| extension == "pub")
-            || name == "allowed_signers"
-    };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| !public(&entry.file_name().to_string_lossy()))
-        .filter_map(|entry| entry.path().canonicalize().ok())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_in_the_settings_are_found() {
-        let top = tempfile::tempdir().unwrap();
-        let file = top.path().join("config.yaml");
-        for (text, holds) in [
-            ("model:\n  api_key: sk-1\n", true),
-            ("model:\n  api_key: ''\n", false),
-            ("model:\n  api_key: ${OPENAI_API_KEY}\n  default: m\n", false),
-            ("# the api_key is set elsewhere\nmodel: m\n", false),
-            ("platforms:\n  telegram:\n    token: \"1:a\"\n", true),
-            ("max_tokens: 5\n", false),
-        ] {
-            std::fs::write(&file, text).unwrap();
-            assert_eq!(holds_keys(&file), holds, "{text}");
+impl Ruled {
+    fn close_stores(&mut self, home: &Path) {
+        for name in STORES {
+            self.rules.close(real(&home.join(name)), SECRETS);
+        }
+        self.close_ssh(&home.join(".ssh"));
+        let hidden = |name: &str| name.starts_with('.');
+        self.close_by_name(home, |name| hidden(name) && speaks_of_secrets(name));
+        for folder in [".config", ".local/share"] {
+            let folder = home.join(folder);
+            for inner in self.entries(&folder).into_iter().filter(|path| path.is_dir()) {
+                self.close_by_name(&inner, speaks_of_secrets);
+            }
         }
     }
+
+    /// Closes everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.
+    fn close_ssh(&mut self, folder: &Path) {
+        self.rules.close(real(folder), SECRETS);
+        let public = |name: &str| {
+            name.starts_with("known_hosts")
+                || name.starts_with("config")
+                || Path::new(name).extension().is_some_and(|extension| extension == "pub")
+                || name == "allowed_signers"
+        };
+        for path in self.entries(folder) {
+            let is_public = path.file_name().is_some_and(|name| public(&name.to_string_lossy()));
+            // A link of such a name could lead to a key.
+            if is_public && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+                self.rules.open(real(&path));
+            }
+        }
+    }
+
+    fn close_host_keys(&mut self) {
+        for path in self.entries(Path::new("/etc/ssh")) {
+            if path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("_key")) {
+                self.rules.close(path, SECRETS);
+            }
+        }
+    }
+
+    fn close_by_name(&mut self, folder: &Path, is_secret: impl Fn(&str) -> bool) {
+        for path in self.entries(folder) {
+            if path.file_name().is_some_and(|name| is_secret(&name.to_string_lossy())) {
+                self.rules.close(real(&path), SECRETS);
+            }
+        }
+    }
+
+    fn entries(&mut self, folder: &Path) -> Vec<PathBuf> {
+        self.listed.insert(folder.to_owned());
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.take(MOST_ENTRIES).map(|entry| entry.path()).collect()
+    }
+}
+
+/// Whether a name among a user's settings says that it holds a secret.
+fn speaks_of_secrets(name: &str) -> bool {
+    const WORDS: &[&str] = &["credential", "password", "passwd", "secret", "token", "cookies", "oauth"];
+    const ENDINGS: &[&str] = &[
+        ".pem",
+        ".key",
+        ".p12",
+        ".pfx",
+        ".jks",
+        ".keystore",
+        ".kdbx",
+        ".ovpn",
+        ".keytab",
+        "_history",
+        "-history",
+        "_rsa",
+        "_ed25519",
+        "_ecdsa",
+        "_dsa",
+    ];
+    const WHOLE: &[&str] =
+        &["auth.json", "auth.toml", "auth.yaml", "auth.yml", "login data", "key4.db", "logins.json"];
+    let name = name.to_lowercase();
+    WORDS.iter().any(|word| name.contains(word))
+        || ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || WHOLE.contains(&name.as_str())
 }

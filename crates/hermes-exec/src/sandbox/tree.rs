@@ -4,13 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::SandboxPlaces;
-use super::cache::caches;
-
-/// How far a folder that is no repository itself is looked through for some.
-const MOST_ENTRIES: usize = 256;
-const MOST_REPOSITORIES: usize = 16;
-/// Names of submodules may have folders in them.
-const MOST_DEPTH: usize = 3;
+use super::cache::{OURS, caches};
 
 /// The nearest folder above with a repository; the folder itself if there is none below the user's home.
 pub(super) fn project_of(directory: &Path, places: &SandboxPlaces) -> PathBuf {
@@ -20,14 +14,28 @@ pub(super) fn project_of(directory: &Path, places: &SandboxPlaces) -> PathBuf {
     found.map_or(directory.clone(), Path::to_owned)
 }
 
-/// Where a repository whose `.git` is a file keeps its data: a worktree's lies with the main one.
+/// Where a repository whose `.git` is a file keeps its data: a worktree's lies with the main one. Only what points back at
+/// the project counts: anybody can write a file that points at somebody else's.
 pub(super) fn repository_of(project: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(project.join(".git")).ok()?;
     let given = Path::new(text.trim().strip_prefix("gitdir:")?.trim()).to_owned();
     let folder = project.join(given).canonicalize().ok()?;
-    let common = fs::read_to_string(folder.join("commondir")).ok();
-    let common = common.and_then(|common| folder.join(common.trim()).canonicalize().ok());
-    Some(common.unwrap_or(folder))
+    let project = project.canonicalize().ok()?;
+    let Ok(common) = fs::read_to_string(folder.join("commondir")) else {
+        return points_back_as_submodule(&folder, &project).then_some(folder);
+    };
+    let back = fs::read_to_string(folder.join("gitdir")).ok()?;
+    let back = folder.join(back.trim()).parent().and_then(|above| above.canonicalize().ok())?;
+    let common = folder.join(common.trim()).canonicalize().ok()?;
+    (back == project && folder.starts_with(&common)).then_some(common)
+}
+
+fn points_back_as_submodule(folder: &Path, project: &Path) -> bool {
+    let config = fs::read_to_string(folder.join("config")).unwrap_or_default();
+    config.lines().filter_map(|line| line.split_once('=')).any(|(name, value)| {
+        name.trim() == "worktree"
+            && folder.join(value.trim().trim_matches('"')).canonicalize().is_ok_and(|tree| tree == project)
+    })
 }
 
 /// Where commands of a project may write.
@@ -36,81 +44,60 @@ pub(super) fn writable_roots(project: &Path, places: &SandboxPlaces) -> Vec<Path
     roots.extend(repository_of(project));
     roots.extend(places.temporary.iter().chain(&places.writable).cloned());
     roots.extend(caches(&places.user_home));
+    roots.extend(places.hermes_home.join(OURS).canonicalize().ok());
     // The whole machine is never meant.
     roots.retain(|root| root.parent().is_some());
     roots
 }
 
-/// Repositories commands of a project may write to, each with the folder that holds its data: its own, or those of the
-/// folders in it; and theirs, which are their own folders. Without those whose hooks the user lets commands write.
-pub(super) fn repositories_in(project: &Path, allowed: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
-    let git_of = |folder: &Path| {
-        let inside = folder.join(".git");
-        let found = if inside.is_dir() { inside.canonicalize().ok() } else { repository_of(folder) };
-        // One that is to be made later counts too.
-        found.unwrap_or(inside)
-    };
-    let mut found = vec![(project.to_owned(), git_of(project))];
-    if !project.join(".git").exists() {
-        let entries = fs::read_dir(project).into_iter().flatten().flatten().take(MOST_ENTRIES);
-        let folders = entries.map(|entry| entry.path()).filter(|path| path.join(".git").exists());
-        found.extend(folders.take(MOST_REPOSITORIES).map(|folder| (folder.clone(), git_of(&folder))));
-    }
-    let modules: Vec<PathBuf> = found.iter().flat_map(|(_, git)| modules_in(git)).collect();
-    found.extend(modules.into_iter().map(|git| (git.clone(), git)));
-    found.retain(|(_, git)| !allowed.contains(&git.join("hooks")));
-    found
+/// What a part of a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Open,
+    Closed,
+    /// It holds some of both.
+    Mixed,
 }
 
-/// Where a repository keeps those that are part of it. They are their own folders.
-fn modules_in(git: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![(git.join("modules"), 0)];
-    while let Some((folder, depth)) = open.pop() {
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        for entry in folders.map(|entry| entry.path()) {
-            if found.len() >= MOST_REPOSITORIES {
-                return found;
-            }
-            if entry.join("HEAD").is_file() {
-                open.push((entry.join("modules"), depth));
-                found.push(entry);
-            } else if depth < MOST_DEPTH {
-                open.push((entry, depth + 1));
-            }
-        }
-    }
-    found
+/// The largest open parts of a tree.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) open: Vec<PathBuf>,
+    /// Folders whose entries were looked at one by one.
+    pub(super) listed: Vec<PathBuf>,
 }
 
-/// The largest parts of a tree that hold nothing of what is kept out; if there are more than `most`, the folder with too
-/// many. Links are left out: what they lead to is let in, or not, where it really lies.
-pub(super) fn parts(root: &Path, kept_out: &[PathBuf], most: usize) -> Result<Vec<PathBuf>, PathBuf> {
-    let mut parts = Vec::new();
-    let mut open = vec![root.to_owned()];
-    while let Some(next) = open.pop() {
-        if kept_out.iter().any(|path| next.starts_with(path)) {
-            continue;
-        }
-        if !kept_out.iter().any(|path| path.starts_with(&next)) {
-            parts.push(next);
-            continue;
+/// Finds them; if there are more than `most`, names the folder with too many. Links are left out: what they lead to is let
+/// in, or not, where it really lies.
+pub(super) fn parts(root: &Path, part: impl Fn(&Path) -> Part, most: usize) -> Result<Parts, PathBuf> {
+    let mut found = Parts::default();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(next) = waiting.pop() {
+        match part(&next) {
+            Part::Closed => continue,
+            Part::Open => {
+                found.open.push(next);
+                continue;
+            }
+            Part::Mixed => {}
         }
         let entries = fs::read_dir(&next).into_iter().flatten().flatten();
         let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
-        let room = most.saturating_sub(parts.len() + open.len());
-        let before = open.len();
-        open.extend(real.take(room + 1).map(|entry| entry.path()));
-        if open.len() - before > room {
+        let room = most.saturating_sub(found.open.len() + waiting.len());
+        let before = waiting.len();
+        waiting
+            .extend(real.map(|entry| entry.path()).filter(|path| part(path) != Part::Closed).take(room + 1));
+        if waiting.len() - before > room {
             return Err(next);
         }
+        found.listed.push(next);
     }
-    Ok(parts)
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::PathRules;
     use super::*;
 
     #[test]
@@ -121,16 +108,21 @@ mod tests {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("a/secret"), root.join("link")).unwrap();
-        let secret = [root.join("a/secret")];
-        let mut found = parts(&root, &secret, 100).unwrap();
-        found.sort();
-        assert_eq!(found, [root.join("a/other"), root.join("b")]);
-        assert_eq!(parts(&root, &[], 100).unwrap(), std::slice::from_ref(&root));
-        assert!(parts(&secret[0], &secret, 100).unwrap().is_empty());
-        // Both folders on the way are open at once, with the secret itself: three.
-        assert!(parts(&root, &secret, 3).is_ok());
+        let mut rules = PathRules::default();
+        rules.close(root.join("a/secret"), "secret");
+        let part = |path: &Path| match (rules.is_uniform(path), rules.reason(path)) {
+            (false, _) => Part::Mixed,
+            (true, None) => Part::Open,
+            (true, Some(_)) => Part::Closed,
+        };
+        let mut found = parts(&root, part, 100).unwrap();
+        found.open.sort();
+        assert_eq!(found.open, [root.join("a/other"), root.join("b")]);
+        assert_eq!(found.listed, [root.clone(), root.join("a")]);
+        assert!(parts(&root.join("a/secret"), part, 100).unwrap().open.is_empty());
+        assert!(parts(&root, part, 2).is_ok());
         fs::create_dir(root.join("a/third")).unwrap();
-        assert_eq!(parts(&root, &secret, 3), Err(root.join("a")));
+        assert!(parts(&root, part, 2).is_err());
     }
 
     #[test]
@@ -153,6 +145,8 @@ mod tests {
         let gitdir = root.join("home/p/.git/worktrees/w");
         fs::write(root.join("home/w/.git"), format!("gitdir: {}\n", gitdir.display())).unwrap();
         fs::write(gitdir.join("commondir"), "../..\n").unwrap();
+        assert_eq!(repository_of(&root.join("home/w")), None, "it does not point back");
+        fs::write(gitdir.join("gitdir"), format!("{}\n", root.join("home/w/.git").display())).unwrap();
         assert_eq!(repository_of(&root.join("home/w")), Some(root.join("home/p/.git")));
     }
 }

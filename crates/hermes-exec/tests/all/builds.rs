@@ -31,6 +31,7 @@ impl Shop {
             hermes_home: root.join("hermes"),
             temporary: vec![root.join("tmp")],
             writable: Vec::new(),
+            programs: Vec::new(),
         };
         #[expect(
             clippy::disallowed_methods,

@@ -60,6 +60,7 @@ impl Cell {
             hermes_home: root.join("hermes"),
             temporary: Vec::new(),
             writable: extra.iter().map(|name| root.join(name)).collect(),
+            programs: vec![root.join("user/tools")],
         };
         let home = root.join("user").to_str().unwrap().to_owned();
         let base =
@@ -373,6 +374,131 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     assert!(report.restored.iter().any(|path| path.contains("/.zshrc")), "{report:?}");
 }
 
+/// What other programs run by themselves stays as it was, whatever the conversation's folder: the home itself, or a project.
+const PLANTED: &[&str] = &[
+    ".zshrc",
+    ".zshenv",
+    ".profile",
+    ".bash_aliases",
+    ".new-shell-rc",
+    ".config/fish/config.fish",
+    ".config/autostart/x.desktop",
+    ".config/systemd/user/x.service",
+    ".config/environment.d/x.conf",
+    ".config/some-new-tool/plugin.py",
+    ".config/git/config",
+    ".local/lib/python3.11/site-packages/e.pth",
+    ".local/bin/ls",
+    ".local/share/applications/x.desktop",
+    ".local/share/uv/tools/x/bin/x",
+    ".local/share/pnpm/node",
+    ".local/state/x/run.sh",
+    ".cache/gitstatus/gitstatusd-linux-x86_64",
+    ".cache/p10k-dump-root.zsh",
+    ".cache/pre-commit/repo/hook",
+    ".cache/ms-playwright/chrome",
+    ".gradle/init.d/x.gradle",
+    ".gradle/wrapper/dists/x/bin/gradle",
+    ".npm/_npx/a/node_modules/.bin/x",
+    ".npm/_cacache/x",
+    ".yarn/bin/x",
+    ".pub-cache/bin/x",
+    ".gem/ruby/3.0.0/bin/x",
+    ".bundle/plugin/x",
+    ".nuget/plugins/x",
+    ".dotnet/tools/x",
+    ".vimrc",
+    ".vim/plugin/x.vim",
+    ".gitconfig",
+    ".ssh/rc",
+    ".docker/cli-plugins/docker-x",
+    ".rustup/toolchains/x/bin/cargo",
+    ".cargo/bin/x",
+    ".cargo/config.toml",
+    ".claude/settings.json",
+    "bin/git",
+    "go/bin/x",
+    "tools/x",
+];
+
+#[tokio::test]
+async fn what_other_programs_run_cannot_be_planted_in_a_home() {
+    for (anchor, exists) in [("user", true), ("user", false), ("user/proj", true), ("user/proj", false)] {
+        let Some(cell) = Cell::new() else { return };
+        let home = cell.root.join("user");
+        if exists {
+            for path in PLANTED {
+                fs::create_dir_all(home.join(path).parent().unwrap()).unwrap();
+            }
+        }
+        let local = cell.host.open(cell.root.join(anchor));
+        let plant: Vec<String> = PLANTED
+            .iter()
+            .map(|path| format!("mkdir -p $(dirname ~/{path}); echo evil > ~/{path}"))
+            .collect();
+        let command = Command { shell: &plant.join("; "), directory: Some(&home), stdin: None, limit: LONG };
+        local.run_fenced(command, &Cancel::new()).await.unwrap();
+        for path in PLANTED {
+            assert!(!home.join(path).exists(), "{path} in {anchor}, folders there: {exists}");
+        }
+    }
+}
+
+/// The Hermes home is closed but for what commands need; also where it lies in a folder they may write to.
+#[tokio::test]
+async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
+    let Some(cell) = Cell::new() else { return };
+    let hidden = [
+        ".env",
+        "auth.json",
+        "config.yaml",
+        "state.db",
+        "sessions/a.json",
+        "logs/agent.log",
+        "profiles/w/.env",
+        "pairing/x.json",
+        "cron/jobs.json",
+        "mcp-tokens/t.json",
+        "a-new-feature/token",
+        "whatsapp/creds.json",
+    ];
+    let shown =
+        ["skills/x/SKILL.md", "cache/a.txt", "results/r.txt", "image_cache/i.txt", "memories/MEMORY.md"];
+    for home in ["hermes", "user/.hermes"] {
+        for name in hidden.iter().chain(&shown) {
+            let path = cell.root.join(home).join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("content of {name}\n")).unwrap();
+        }
+    }
+    for anchor in ["user/proj", "user"] {
+        let local = cell.host.open(cell.root.join(anchor));
+        for home in ["hermes", "user/.hermes"] {
+            for (name, readable) in
+                hidden.iter().map(|name| (name, false)).chain(shown.iter().map(|name| (name, true)))
+            {
+                let shell = format!("cat {}", cell.root.join(home).join(name).display());
+                let command = Command { shell: &shell, directory: None, stdin: None, limit: LONG };
+                let (finished, _) = local.run_fenced(command, &Cancel::new()).await.unwrap();
+                assert_eq!(
+                    finished.output.contains("content of"),
+                    readable,
+                    "{home}/{name} from {anchor}: {finished:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn processes_outside_get_no_signals() {
+    let Some(cell) = Cell::new() else { return };
+    let (finished, _) = cell.run("kill -0 $PPID").await;
+    assert_ne!(finished.exit_code, 0, "{finished:?}");
+    let (finished, _) = cell.run("sleep 100 & kill $! && wait $!; [ $? -gt 128 ]").await;
+    assert_eq!(finished.exit_code, 0, "its own it can end: {finished:?}");
+}
+
 /// What a model says about where a command is to run does not change what it may write.
 #[tokio::test]
 async fn going_somewhere_else_opens_nothing_there_and_closes_nothing_here() {
@@ -498,4 +624,29 @@ async fn submodules_are_guarded_like_the_repository_around_them() {
         assert!(!config.contains(key), "{key}: {config}");
     }
     assert!(config.contains("Ann"), "{config}");
+}
+
+/// Whoever the suite runs as, an ordinary user's fence is another one: it has namespaces of its own instead of root's powers.
+#[tokio::test]
+async fn the_same_holds_for_an_ordinary_user() {
+    if !rustix::process::geteuid().is_root() || !Sandbox::is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the test runs itself once more")]
+    let done = std::process::Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(&program)
+        .args(["escape", "sandbox::", "reaches", "plants::ordinary", "--test-threads", "2"])
+        .env("HOME", folder.path())
+        .env("TMPDIR", folder.path())
+        .current_dir(folder.path())
+        .output();
+    let Ok(done) = done else { return };
+    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("passed; 0 failed"), "{said}");
 }

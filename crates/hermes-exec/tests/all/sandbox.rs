@@ -28,7 +28,7 @@ impl Fenced {
         for folder in [
             "user/.ssh",
             "user/.aws",
-            "user/.cache",
+            "user/.cargo/registry",
             "user/proj/.git",
             "user/proj/src",
             "user/other",
@@ -47,7 +47,7 @@ impl Fenced {
             "hermes/.env",
             "hermes/config.yaml",
             "user/other/o.txt",
-            "user/.cache/c",
+            "user/.cargo/registry/c",
         ] {
             fs::write(root.join(file), "content\n").unwrap();
         }
@@ -56,6 +56,7 @@ impl Fenced {
             hermes_home: root.join("hermes"),
             temporary: temporary(&root),
             writable: vec![root.join("extra")],
+            programs: Vec::new(),
         };
         let home = root.join("user").to_str().unwrap().to_owned();
         let base = [("HOME", home.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
@@ -106,7 +107,7 @@ const WORK: &[&str] = &[
     "echo x > a && cat a && mv a ../b && rm ../b",
     "mkdir -p d/e && touch d/e/f && rm -r d",
     "touch ../.git/index ../new",
-    "echo x > ../../../tmp/t && echo x > ../../../extra/e && echo x > ~/.cache/c",
+    "echo x > ../../../tmp/t && echo x > ../../../extra/e && echo x > ~/.cargo/registry/c",
     "cat ~/other/o.txt ~/notes.txt /etc/passwd ~/.ssh/known_hosts ~/.bashrc > /dev/null",
     "ls ~ ~/.ssh > /dev/null; echo x > /dev/null",
     "export A=1; cd .. && pwd",
@@ -193,4 +194,49 @@ async fn a_usual_failure_is_not_blamed_on_the_fence() {
     let Some(fenced) = Fenced::new() else { return };
     let finished = fenced.run("user/proj", "cat no-such-file").await;
     assert!(!finished.output.contains("[sandbox"), "{}", finished.output);
+}
+
+/// What the login shell brings is kept: a later start does not wait for it, and learns anew what it says beside.
+#[tokio::test]
+async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
+    let Some(fenced) = Fenced::new() else { return };
+    let profile = fenced.root.join("user/.bash_profile");
+    fs::write(
+        &profile,
+        "export FROM_LOGIN=first; greet() { echo hello; }; PATH=/usr/bin:/opt/mine:/usr/bin:$PATH\n",
+    )
+    .unwrap();
+    let first = fenced.run("user/proj", "echo $FROM_LOGIN; greet; echo $PATH").await;
+    assert!(first.output.contains("first\nhello\n"), "{first:?}");
+    let path = first.output.lines().last().unwrap_or_default();
+    assert_eq!(path.split(':').filter(|folder| *folder == "/usr/bin").count(), 1, "{path}");
+    // The next start, with a login shell that never comes to its end.
+    fs::write(&profile, "sleep 1000\n").unwrap();
+    let home = fenced.root.join("user").to_str().unwrap().to_owned();
+    let base =
+        [("HOME", home.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin"), ("OF_THE_MOMENT", "it's now")];
+    let places = SandboxPlaces {
+        user_home: fenced.root.join("user"),
+        hermes_home: fenced.root.join("hermes"),
+        ..SandboxPlaces::default()
+    };
+    let options = LocalOptions {
+        variables: Variables::for_commands(base, &[], &[]),
+        temp: fenced.root.join("tmp"),
+        bounds: Bounds::default(),
+        sandbox: Sandbox::new(SandboxMode::Auto, places),
+    };
+    let host = LocalHost::new(options, Arc::new(SystemClock::new()));
+    let local = host.open(fenced.root.join("user/proj"));
+    let shell = "echo $FROM_LOGIN $OF_THE_MOMENT; greet";
+    let command = Command { shell, directory: None, stdin: None, limit: LONG };
+    let later = local.run(command, &Cancel::new()).await.unwrap();
+    assert_eq!(later.output.trim(), "first it's now\nhello", "{later:?}");
+    // Nothing of the moment is kept.
+    let kept = fs::read_dir(fenced.root.join("hermes/sandboxes/shells")).unwrap().flatten();
+    let kept: Vec<String> = kept
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("login-"))
+        .map(|entry| fs::read_to_string(entry.path()).unwrap())
+        .collect();
+    assert!(!kept.is_empty() && kept.iter().all(|text| !text.contains("it's now")), "{kept:?}");
 }

@@ -6,6 +6,7 @@ use hermes_schedule::{Job, PLATFORMS, Target, targets};
 use hermes_types::{ChatKind, Place};
 use serde_json::Value;
 
+use crate::chat_names;
 use crate::gateway::Gateway;
 use crate::settings::Settings;
 
@@ -106,32 +107,24 @@ impl Gateway {
         names.iter().filter_map(|platform| home(settings, platform)).collect()
     }
 
-    /// A channel by its name in the directory: `#general`, `Guild/general`, or the beginning of exactly one.
+    /// A chat by its name in the directory. What has no `#` before it may be an id, and is taken for one where no chat
+    /// has that name.
     pub(crate) fn by_name(
         &self,
         platform: &str,
         chat: &str,
     ) -> Result<Option<(String, Option<String>)>, String> {
-        let Some(wanted) = chat.strip_prefix('#').map(str::to_lowercase) else { return Ok(None) };
         let text = std::fs::read_to_string(self.live.home().channel_directory()).unwrap_or_default();
         let directory: Value = serde_json::from_str(&text).unwrap_or_default();
         let entries = directory.pointer(&format!("/platforms/{platform}")).and_then(Value::as_array);
-        let entries: Vec<&Value> = entries.into_iter().flatten().collect();
-        let text = |entry: &Value, key: &str| {
-            entry.get(key).and_then(Value::as_str).unwrap_or_default().to_lowercase()
-        };
-        let named = |entry: &Value| text(entry, "name").trim_start_matches('#').to_owned();
-        let full = |entry: &Value| format!("{}/{}", text(entry, "guild"), named(entry));
-        let exact = entries
-            .iter()
-            .find(|entry| named(entry) == wanted)
-            .or_else(|| entries.iter().find(|entry| full(entry) == wanted));
-        let mut begun = entries.iter().filter(|entry| named(entry).starts_with(&wanted));
-        let found = exact.or_else(|| begun.next().filter(|_| begun.next().is_none()));
-        let entry = found
-            .ok_or_else(|| format!("{platform} has no channel '#{wanted}' in channel_directory.json"))?;
-        let id = entry.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Some((id, entry.get("thread_id").and_then(Value::as_str).map(str::to_owned))))
+        let entries = entries.map(Vec::as_slice).unwrap_or_default();
+        let is_id = entries.iter().any(|entry| entry.get("id").and_then(Value::as_str) == Some(chat));
+        match chat_names::find(entries, chat).filter(|_| !is_id) {
+            None if chat.starts_with('#') => Err(format!(
+                "{platform} has no channel '{chat}'; `hermes send --list` shows those that are known"
+            )),
+            found => Ok(found),
+        }
     }
 
     /// What is known about a chat from its conversations: its kind, its name.

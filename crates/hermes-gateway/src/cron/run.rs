@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use hermes_agent::{Agent, Conversation, Said, TurnResult};
+use hermes_agent::{Agent, Conversation, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork};
 use hermes_config::settings::BudgetSettings;
 use hermes_schedule::{DocumentedRun, Documents, Job, RunStatus};
 use hermes_store::{EndReason, JobEnd, JobRunState, Span};
 use hermes_task::Ended;
-use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp};
+use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp, TurnId};
 
 use super::attendance::Attendance;
 use super::script::Prelude;
 use super::{Begun, TickError, to_micros, words};
 use crate::gateway::Gateway;
 use crate::ports::Wish;
-use crate::turn::close_left;
 
 /// No recursion, no messages of its own, no questions.
 const WITHOUT: [&str; 3] = ["cronjob", "messaging", "clarify"];
@@ -176,7 +175,6 @@ impl Gateway {
     ) -> Result<TurnResult, Failure> {
         let cancel = self.turns.cancel_token().child_token();
         let watch = Attendance::new(self.clock.clone(), left, cancel.clone());
-        let session = conversation.session().clone();
         let patience = self.job_patience();
         let silence = async {
             match patience {
@@ -184,32 +182,32 @@ impl Gateway {
                 None => std::future::pending().await,
             }
         };
-        let stuck = |after: Duration| {
-            Failure::new("Timeout", format!("nothing happened for {} seconds", after.as_secs()))
+        let said = Box::new(Said::text(prompt));
+        let work = TurnWork::Begin { id: TurnId::generate(), said };
+        let request = TurnRequest { work, frontend: &watch, cancel: &cancel, grace: Some(GRACE) };
+        let running = agent.drive(conversation, request);
+        tokio::pin!(running);
+        let ended = tokio::select! {
+            ended = &mut running => Some(ended),
+            () = silence => None,
         };
-        {
-            let running = agent.run(conversation, Said::text(prompt), &watch, &cancel);
-            tokio::pin!(running);
-            let ended = tokio::select! {
-                ended = &mut running => Some(ended),
-                () = silence => None,
-            };
-            if let Some(ended) = ended {
-                if watch.is_spent() {
-                    return Err(too_dear());
-                }
-                return ended.map_err(|error| Failure::new("Session", error.to_string()));
-            }
+        let Some(ended) = ended else {
             cancel.cancel();
-            tokio::select! {
-                _ = running => return Err(stuck(patience.unwrap_or_default())),
-                () = self.clock.sleep(GRACE) => {}
+            if let Err(error) = running.await {
+                tracing::warn!(%error, "a run that would not stop could not be closed");
+            }
+            let seconds = patience.unwrap_or_default().as_secs();
+            return Err(Failure::new("Timeout", format!("nothing happened for {seconds} seconds")));
+        };
+        if watch.is_spent() {
+            return Err(too_dear());
+        }
+        match ended.map_err(|error| Failure::new("Session", error.to_string()))? {
+            TurnOutcome::Ended(result) => Ok(*result),
+            TurnOutcome::Abandoned | TurnOutcome::Parked(_) => {
+                Err(Failure::new("Timeout", "the run did not stop when told to"))
             }
         }
-        if let Err(error) = close_left(agent, &session).await {
-            tracing::warn!(%error, "a run that would not stop could not be closed");
-        }
-        Err(stuck(patience.unwrap_or_default()))
     }
 
     /// Millionths of a dollar this job may still spend; nothing is no limit.

@@ -58,22 +58,7 @@ pub(crate) fn extract(text: &str, of_the_web: Pictures) -> Found {
         true
     };
     if let Some(tag) = TAG.as_ref() {
-        let mut rest = String::new();
-        let mut end = 0;
-        for captures in tag.captures_iter(&text) {
-            let (Some(whole), Some(path)) = (captures.get(0), (1..=5).find_map(|at| captures.get(at))) else {
-                continue;
-            };
-            rest.push_str(text.get(end..whole.start()).unwrap_or_default());
-            end = whole.end();
-            let path = path.as_str().trim_end_matches([',', '.', ';', ':', ')', '}', ']', '"', '\'']);
-            if !add(path) {
-                rest.push_str("📎 File: ");
-                rest.push_str(path);
-            }
-        }
-        rest.push_str(text.get(end..).unwrap_or_default());
-        text = rest;
+        text = without_tags(&text, tag, &mut add);
     }
     let pictures = match of_the_web {
         Pictures::Take => picture::take_out(&mut text),
@@ -83,9 +68,73 @@ pub(crate) fn extract(text: &str, of_the_web: Pictures) -> Found {
     Found { text: collapse(&text), pictures, files }
 }
 
+/// Takes the tags out of a text, with the code marks around them. What cannot be sent is named in words.
+fn without_tags(text: &str, tag: &Regex, add: &mut dyn FnMut(&str) -> bool) -> String {
+    let mut rest = String::new();
+    let mut left = text;
+    while let Some(captures) = tag.captures(left) {
+        let (Some(whole), Some(path)) = (captures.get(0), (1..=5).find_map(|at| captures.get(at))) else {
+            break;
+        };
+        // A path may hold blanks, but not the next tag.
+        let next = path.as_str().find("MEDIA:").unwrap_or(path.as_str().len());
+        let own = path.as_str().get(..next).unwrap_or_default();
+        let end = if next < path.as_str().len() { path.start() + next } else { whole.end() };
+        let mut before = left.get(..whole.start()).unwrap_or_default();
+        let mut after = left.get(end..).unwrap_or_default();
+        let own = own.trim_end();
+        let is_code = before.ends_with('`') && !before.ends_with("```");
+        let path = own.trim_end_matches([',', '.', ';', ':', ')', '}', ']', '"', '\'', '`']);
+        if is_code && (own.ends_with('`') || after.starts_with('`')) {
+            before = before.strip_suffix('`').unwrap_or(before);
+            after = if own.ends_with('`') { after } else { after.strip_prefix('`').unwrap_or(after) };
+        }
+        rest.push_str(before);
+        if !add(path) {
+            rest.push_str("📎 File: ");
+            rest.push_str(path);
+        }
+        left = after;
+    }
+    rest.push_str(left);
+    without_empty_fences(&rest)
+}
+
+/// A fence that held nothing but tags goes with them.
+fn without_empty_fences(text: &str) -> String {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let is_fence = |line: &str| line.trim().starts_with("```");
+    let mut kept: Vec<&str> = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        let blank = lines.iter().skip(at + 1).take_while(|line| line.trim().is_empty()).count();
+        let closes = lines.get(at + 1 + blank).is_some_and(|line| line.trim() == "```");
+        // A fence that ends another block is followed by words, or by nothing.
+        let opens = kept.iter().filter(|line| is_fence(line)).count().is_multiple_of(2);
+        if is_fence(line) && opens && closes && blank > 0 {
+            at += blank + 2;
+            continue;
+        }
+        kept.push(line);
+        at += 1;
+    }
+    kept.join("\n")
+}
+
 /// Tools whose results are other people's words: a tag in them is not ours.
-const FOREIGN: [&str; 6] =
-    ["web_search", "web_extract", "read_file", "search_files", "session_search", "browser_snapshot"];
+const FOREIGN: [&str; 11] = [
+    "web_search",
+    "web_extract",
+    "read_file",
+    "search_files",
+    "session_search",
+    "browser_snapshot",
+    "terminal",
+    "process",
+    "execute_code",
+    "delegate_task",
+    "cronjob",
+];
 
 /// Names the files the tools of the last turn made, where the answer itself names none.
 pub(crate) fn add_tools_files(reply: &mut Option<String>, messages: &[Message]) {
@@ -175,9 +224,44 @@ fn home() -> Option<PathBuf> {
     hermes_config::user_home(&hermes_config::Env::process()).ok()
 }
 
-const SECRET_FOLDERS: [&str; 8] =
-    [".ssh", ".aws", ".gnupg", ".kube", ".docker", "pairing", ".password-store", "keyrings"];
-const SECRET_FILES: [&str; 9] = [
+const SECRET_FOLDERS: [&str; 17] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    "pairing",
+    ".password-store",
+    "keyrings",
+    ".azure",
+    ".oci",
+    ".gcloud",
+    ".mozilla",
+    ".thunderbird",
+    ".electrum",
+    ".bitcoin",
+    ".vault-token",
+    ".terraform.d",
+];
+/// The same below `.config`.
+const SECRET_SETTINGS: [&str; 7] =
+    ["gcloud", "gh", "glab-cli", "google-chrome", "chromium", "BraveSoftware", "rclone"];
+const SECRET_FILES: [&str; 24] = [
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+    ".sqlite_history",
+    ".node_repl_history",
+    ".lesshst",
+    ".viminfo",
+    ".my.cnf",
+    ".s3cfg",
+    ".boto",
+    "id_rsa",
+    "id_ed25519",
+    "id_ecdsa",
     ".env",
     "auth.json",
     ".netrc",
@@ -194,6 +278,10 @@ fn is_secret(path: &Path) -> bool {
     let named = |names: &[&str], part: &std::ffi::OsStr| names.iter().any(|name| part == *name);
     SYSTEM.iter().any(|root| path.starts_with(root))
         || path.iter().any(|part| named(&SECRET_FOLDERS, part))
+        || path
+            .iter()
+            .zip(path.iter().skip(1))
+            .any(|(outer, inner)| outer == ".config" && named(&SECRET_SETTINGS, inner))
         || path
             .file_name()
             .is_some_and(|name| named(&SECRET_FILES, name) || name.to_string_lossy().starts_with(".env."))
@@ -249,6 +337,26 @@ mod tests {
         let found = files_of(&format!("Look at {film}.\n```\n{film}\n```"));
         assert_eq!(found.files.len(), 1);
         assert!(found.text.contains(&format!("```\n{film}\n```")), "code stays: {}", found.text);
+    }
+
+    #[test]
+    fn tags_on_one_line_in_code_and_in_fences_are_each_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = file(folder.path(), "report.pdf");
+        let picture = file(folder.path(), "a b.png");
+        for (text, left) in [
+            (format!("MEDIA:{report} MEDIA:{picture}"), ""),
+            (format!("MEDIA:{report}, MEDIA:{picture}."), "."),
+            (format!("Two: `MEDIA:{report}` and `MEDIA:{picture}`"), "Two:  and"),
+            (format!("See\n```\nMEDIA:{report}\nMEDIA:{picture}\n```\ndone"), "See\ndone"),
+        ] {
+            let found = files_of(&text);
+            let names: Vec<&str> = found.files.iter().map(|file| file.path.as_str()).collect();
+            assert_eq!(names, [report.as_str(), picture.as_str()], "{text}");
+            assert_eq!(found.text.trim(), left, "{text}");
+        }
+        let code = files_of("```\nls\n```");
+        assert_eq!(code.text, "```\nls\n```");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use crate::ports::Services;
 
 pub(crate) use media::add_tools_files;
-pub(crate) use plan::{Spoken, plan, plan_at};
+pub(crate) use plan::{Spoken, in_parts, plan, plan_at};
 
 /// How many conversations of one platform are sent to at a time.
 const AT_ONCE: usize = 32;

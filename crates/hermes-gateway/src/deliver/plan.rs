@@ -60,3 +60,26 @@ pub(crate) fn plan_at(
     };
     pieces.into_iter().enumerate().map(reply).collect()
 }
+
+/// The same reply in as many messages as its text needs. The first keeps its key and what it answers, the last its choices.
+pub(crate) fn in_parts(reply: Reply, abilities: Abilities) -> Vec<Reply> {
+    let [Piece::Text { text }] = reply.pieces.as_slice() else { return vec![reply] };
+    let parts = split(text, abilities.limit, abilities.unit);
+    if parts.len() < 2 {
+        return vec![reply];
+    }
+    let last = parts.len() - 1;
+    let part = |(at, text): (usize, String)| Reply {
+        pieces: vec![Piece::Text { text }],
+        reply_to: reply.reply_to.clone().filter(|_| at == 0),
+        choices: if at == last { reply.choices.clone() } else { Vec::new() },
+        draft: reply.draft.clone().filter(|_| at == 0),
+        idempotency_key: if at == 0 {
+            reply.idempotency_key.clone()
+        } else {
+            format!("{}:part{at}", reply.idempotency_key)
+        },
+        ..reply.clone()
+    };
+    parts.into_iter().enumerate().map(part).collect()
+}

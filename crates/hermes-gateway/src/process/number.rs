@@ -86,18 +86,19 @@ fn is_gateway(pid: u32, record: &Value) -> bool {
         return false;
     }
     let recorded = record.get("start_time").and_then(Value::as_u64);
-    if let (Some(recorded), Some(now)) = (recorded, start_time(pid))
-        && recorded != now
-    {
-        return false;
+    let is_ours = record.get("kind").and_then(Value::as_str) == Some("hermes-gateway");
+    match (recorded, start_time(pid)) {
+        (Some(recorded), Some(now)) if recorded != now => return false,
+        // The same process that wrote the file, whatever its program is called.
+        (Some(_), Some(_)) if is_ours => return true,
+        _ => {}
     }
     if let Ok(bytes) = fs::read(format!("/proc/{pid}/cmdline")) {
         return looks_like_gateway(&String::from_utf8_lossy(&bytes).replace('\0', " "));
     }
     let argv = record.get("argv").and_then(Value::as_array).into_iter().flatten();
     let argv: Vec<&str> = argv.filter_map(Value::as_str).collect();
-    record.get("kind").and_then(Value::as_str) == Some("hermes-gateway")
-        && looks_like_gateway(&argv.join(" "))
+    is_ours && looks_like_gateway(&argv.join(" "))
 }
 
 fn looks_like_gateway(line: &str) -> bool {

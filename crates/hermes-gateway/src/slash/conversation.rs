@@ -191,8 +191,15 @@ impl Gateway {
             return Ok(Done::said(TOO_LITTLE));
         }
         let focus = (!focus.is_empty()).then_some(focus);
+        // As a turn: `/stop` ends it.
         let cancel = Cancel::new();
-        let done = agent.compress(&mut conversation, focus, &Silent, &cancel).await?;
+        self.desk.begin(&row.conversation, cancel.clone(), None);
+        let done = agent.compress(&mut conversation, focus, &Silent, &cancel).await;
+        self.desk.end(&row.conversation);
+        let done = done?;
+        if cancel.is_cancelled() && done.is_none() {
+            return Ok(Done::said("Compression was stopped; nothing was changed."));
+        }
         let Some(Compressed { messages_before, messages_after, tokens_before, tokens_after }) = done else {
             return Ok(Done::said("The conversation could not be made shorter."));
         };
@@ -213,8 +220,12 @@ impl Gateway {
             return Ok(Done::said("Nothing was used yet in this conversation."));
         };
         let usage = stored.usage;
+        let cost = match (stored.estimated_cost_usd, stored.cost_status.as_deref()) {
+            (Some(dollars), status) => format!("${dollars:.4} ({})", status.unwrap_or("estimated")),
+            (None, _) => "not known for this model".to_owned(),
+        };
         Ok(Done::said(format!(
-            "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}",
+            "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}\nCost: {cost}",
             with_commas(usage.input),
             with_commas(usage.output),
             with_commas(usage.cache_read),

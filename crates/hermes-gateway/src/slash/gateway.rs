@@ -2,19 +2,17 @@
 
 use std::fmt::Write as _;
 
-use hermes_agent::Said;
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Management, set};
 use hermes_store::{QueueDepth, Waiting};
-use hermes_text::{head, single_line};
-use hermes_types::{SessionId, SessionKind, Timestamp, random_hex};
+use hermes_text::head;
+use hermes_types::{Timestamp, random_hex};
 
 use super::Done;
-use super::conversation::{Ran, Silent};
-use crate::deliver::{self, Spoken};
+use super::conversation::Ran;
 use crate::gateway::Gateway;
 use crate::intake::answer_to;
-use crate::ports::Wish;
+use crate::turn::background;
 
 impl Gateway {
     pub(super) async fn status(&self, row: &Waiting) -> Ran {
@@ -78,52 +76,12 @@ impl Gateway {
         }
         let civil = (self.calendar)(self.clock.now());
         let id = format!("bg_{:02}{:02}{:02}_{}", civil.hour, civil.minute, civil.second, random_hex(6));
-        let (gateway, row, prompt, task) = (self.clone(), row.clone(), prompt.to_owned(), id.clone());
-        let shown = shortened(&prompt);
-        drop(self.turns.spawn(format!("background task {id}"), async move {
-            gateway.work_in_background(&row, &prompt, &task).await;
-        }));
-        Done::said(format!(
-            "🔄 Background task started: \"{shown}\"\nTask ID: {id}\nYou can keep chatting; the result comes here when it is done."
-        ))
-    }
-
-    async fn work_in_background(&self, row: &Waiting, prompt: &str, id: &str) {
-        let text = match self.run_background(row, prompt, id).await {
-            Ok(answer) => {
-                format!("✅ Background task complete\nPrompt: \"{}\"\n\n{answer}", shortened(prompt))
-            }
-            Err(error) => format!("❌ Background task {id} failed: {error}"),
-        };
-        let replies = deliver::plan(&Spoken {
-            text: &text,
-            envelope: &row.envelope,
-            abilities: self.delivery.abilities(&row.envelope.platform),
-            drafts: Vec::new(),
-            key: id,
-        });
-        for reply in replies {
-            self.say(&row.conversation, reply).await;
-        }
-    }
-
-    async fn run_background(&self, row: &Waiting, prompt: &str, id: &str) -> Result<String, String> {
-        let envelope = &row.envelope;
-        let agent = self.ports.agents.agent(&Wish { platform: &envelope.platform, ..Wish::default() })?;
-        let mut conversation = agent
-            .begin_as(SessionId::new(id), envelope.platform.clone(), SessionKind::Gateway)
-            .with_user(envelope.sender.user_id.clone());
-        let cancel = self.turns.cancel_token().child_token();
-        let ran = agent.run(&mut conversation, Said::text(prompt), &Silent, &cancel).await;
-        let result = ran.map_err(|error| error.to_string())?;
-        let failed = result.failed();
-        let answer = result.response.filter(|text| !text.trim().is_empty());
-        match (answer, result.error) {
-            (Some(words), Some(error)) if failed => Err(format!("{error}\n\n{words}")),
-            (Some(answer), _) => Ok(answer),
-            (None, Some(error)) => Err(error),
-            (None, None) => Ok("(No response generated)".to_owned()),
-        }
+        let work = background::work(&row.envelope, prompt, &id, self.clock.now());
+        let text = format!(
+            "🔄 Background task started: \"{}\"\nTask ID: {id}\nYou can keep chatting; the result comes here when it is done.",
+            background::shortened(prompt)
+        );
+        Done::Begin(text, Box::new(work))
     }
 
     /// Says something in a chat, whoever asked for it.
@@ -136,12 +94,6 @@ impl Gateway {
     ) {
         self.say(key, answer_to(envelope, text, idempotency_key)).await;
     }
-}
-
-fn shortened(prompt: &str) -> String {
-    let line = single_line(prompt);
-    let more = if line.chars().count() > 60 { "..." } else { "" };
-    format!("{}{more}", head(&line, 60))
 }
 
 fn short_time(iso: &str) -> String {

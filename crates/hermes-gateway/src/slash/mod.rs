@@ -7,24 +7,38 @@ mod gateway;
 mod quick;
 mod table;
 
-use hermes_store::Waiting;
+use hermes_store::{FollowUp, Waiting};
 use hermes_types::Approval;
 
 use crate::gateway::Gateway;
 use crate::intake::Which;
 
+pub(crate) use conversation::Silent;
 pub use table::{COMMANDS, Command, Surface, Typed, WhileBusy, commands, find, parse};
 
 /// The most of a reason that is passed on.
 const LONGEST_REASON: usize = 280;
 
+/// Commands that change the program, or what it may do, for everybody.
+const OWNERS_ONLY: [&str; 5] = ["model", "restart", "rollback", "update", "yolo"];
+
+/// What somebody who was not let in by name is told.
+fn owners_only(name: &str, platform: &str) -> String {
+    format!(
+        "/{name} is for owners. Add your id (see /whoami) to {}_ALLOWED_USERS, or pair with `hermes pairing approve`.",
+        platform.to_uppercase()
+    )
+}
+
 /// What a command came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Done {
     /// An answer, or silence.
     Said(Option<String>),
     /// These words go to the model.
     Words(String),
+    /// An answer, and work that begins with it.
+    Begin(String, Box<FollowUp>),
 }
 
 impl Done {
@@ -37,6 +51,9 @@ impl Gateway {
     /// Runs a command. Never fails: what went wrong is the answer.
     pub(crate) async fn run_command(&self, row: &Waiting, typed: &Typed) -> Done {
         let Some(command) = find(&typed.name, Surface::Chat) else { return self.quick(row, typed).await };
+        if self.is_for_owners(command.name, row) && !self.is_from_owner(&row.envelope) {
+            return Done::said(owners_only(command.name, &row.envelope.platform));
+        }
         self.ports.watchers.emit(
             &format!("command:{}", command.name),
             serde_json::json!({
@@ -74,6 +91,14 @@ impl Gateway {
             name => Ok(self.ask_program(row, name, rest).await),
         };
         ran.unwrap_or_else(|error| Done::said(format!("⚠️ /{} did not work: {error}", command.name)))
+    }
+
+    /// Whether a command changes the program for everybody. Whoever comes first may choose the home channel.
+    fn is_for_owners(&self, name: &str, row: &Waiting) -> bool {
+        match name {
+            "sethome" => self.live.now().home_channel(&row.envelope.platform).is_some(),
+            name => OWNERS_ONLY.contains(&name),
+        }
     }
 
     fn approve(&self, key: &str, rest: &str) -> Done {

@@ -13,6 +13,9 @@ impl Gateway {
             Some(QuickCommand::Exec(line)) if line.trim().is_empty() => {
                 Done::said(format!("The quick command /{} has no `command`.", typed.name))
             }
+            Some(QuickCommand::Exec(_)) if !self.is_from_owner(&row.envelope) => {
+                Done::said(super::owners_only(&typed.name, &row.envelope.platform))
+            }
             Some(QuickCommand::Exec(line)) => match self.ports.services.shell(&line).await {
                 Ok(output) if output.trim().is_empty() => Done::said("(no output)"),
                 Ok(output) => Done::said(output.trim()),

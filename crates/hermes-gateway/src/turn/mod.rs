@@ -2,14 +2,13 @@
 //!
 //! Invariant: a row of the inbox is closed together with the answer to it being queued, and not before.
 
+pub(crate) mod background;
 mod context;
 mod mark;
 mod present;
 mod question;
 mod run;
 mod settle;
-
-pub(crate) use run::close_left;
 
 use std::time::Duration;
 
@@ -153,6 +152,9 @@ impl Gateway {
 
     /// A message that is a command here, and not words for the model.
     fn as_command(&self, row: &Waiting) -> Option<Typed> {
+        if background::is_key(&row.conversation) {
+            return None;
+        }
         let typed = self.typed(&row.envelope)?;
         if self.live.now().quick_commands.contains_key(&typed.name) {
             return Some(typed);
@@ -165,6 +167,7 @@ impl Gateway {
         match work {
             Work::Command(row, typed) => match self.run_command(&row, &typed).await {
                 Done::Said(text) => self.settle_row(&row, text).await,
+                Done::Begin(text, work) => self.settle_and_begin(&row, text, *work).await,
                 Done::Words(words) => self.take_turn(key, vec![*row], Some(words)).await,
             },
             Work::Turn(rows) => self.take_turn(key, rows, None).await,

@@ -28,6 +28,19 @@ const LONGEST_ARGUMENTS: usize = 200;
 pub(super) struct Shown {
     /// Messages that hold the beginning of the answer, one per part.
     pub(super) drafts: Vec<String>,
+    /// The message that ends with a cursor, and its text without it.
+    unfinished: Option<(String, String)>,
+}
+
+impl Shown {
+    /// Takes the cursor away, where no answer comes that would.
+    pub(super) async fn settle(self, gateway: &Gateway, envelope: &Envelope) {
+        let Some((message, text)) = self.unfinished else { return };
+        let Some(channel) = gateway.delivery.channel(&envelope.platform) else { return };
+        if let Err(error) = channel.edit(&envelope.place, &message, &text).await {
+            tracing::debug!(%error, "a cursor stays in the chat");
+        }
+    }
 }
 
 /// Shows a turn in its chat.
@@ -54,6 +67,7 @@ impl Presenter {
             streaming: (streams && abilities.edits).then(|| settings.streaming.clone()),
             lines: Lines::default(),
             draft: Draft::default(),
+            ended: Vec::new(),
         };
         let running = cancel.clone();
         let screen =
@@ -121,6 +135,8 @@ struct Screen {
     streaming: Option<StreamingSettings>,
     lines: Lines,
     draft: Draft,
+    /// Messages of earlier drafts that still end with a cursor, and their texts without it.
+    ended: Vec<(String, String)>,
 }
 
 /// Lines about tools, all in one message.
@@ -140,6 +156,8 @@ struct Draft {
     text: String,
     messages: Vec<String>,
     shown: Vec<String>,
+    /// The text of the last message without its cursor.
+    bare: String,
     failed: bool,
 }
 
@@ -173,7 +191,8 @@ impl Screen {
             }
         }
         self.flush().await;
-        Shown { drafts: std::mem::take(&mut self.draft.messages) }
+        let draft = std::mem::take(&mut self.draft);
+        Shown { unfinished: draft.unfinished(), drafts: draft.messages }
     }
 
     /// Lets some time pass between two changes. The end of the turn does not wait for it: false, when it has come.
@@ -204,8 +223,11 @@ impl Screen {
             }
             Event::Delta(Delta::Text(text)) if self.streaming.is_some() => self.draft.text.push_str(&text),
             Event::Delta(Delta::Restart) => self.draft.text.clear(),
-            // Words before a tool call are not the answer; the message that shows them stays as it is.
-            Event::SegmentEnded => self.draft = Draft { failed: self.draft.failed, ..Draft::default() },
+            // Words before a tool call are not the answer; the message that shows them stays, without its cursor.
+            Event::SegmentEnded => {
+                let next = Draft { failed: self.draft.failed, ..Draft::default() };
+                self.ended.extend(std::mem::replace(&mut self.draft, next).unfinished());
+            }
             Event::Notice { kind: NoticeKind::ContextPressure | NoticeKind::Lifecycle, text } => {
                 self.lines.note(self.mode, &text);
             }
@@ -217,6 +239,11 @@ impl Screen {
     async fn flush(&mut self) -> bool {
         let Some(channel) = self.channel.clone() else { return false };
         let lines = self.lines.flush(&*channel, &self.place, self.abilities).await;
+        for (message, text) in std::mem::take(&mut self.ended) {
+            if let Err(error) = channel.edit(&self.place, &message, &text).await {
+                tracing::debug!(%error, "a cursor stays in the chat");
+            }
+        }
         let draft = match &self.streaming {
             Some(streaming) => self.draft.flush(&*channel, &self.place, self.abilities, streaming).await,
             None => false,
@@ -300,6 +327,12 @@ impl Lines {
 }
 
 impl Draft {
+    /// The message that ends with a cursor, and its text without it.
+    fn unfinished(&self) -> Option<(String, String)> {
+        let ends_with_cursor = self.shown.last().is_some_and(|shown| *shown != self.bare);
+        self.messages.last().filter(|_| ends_with_cursor).map(|message| (message.clone(), self.bare.clone()))
+    }
+
     /// Shows the answer as far as it goes. A platform that fails once is left alone until the answer is complete.
     async fn flush(
         &mut self,
@@ -312,10 +345,14 @@ impl Draft {
         if self.failed || visible.is_empty() {
             return false;
         }
-        let room = abilities.limit.saturating_sub(length(&streaming.cursor, abilities.unit) + 100).max(500);
-        let mut parts = split(&visible, room, abilities.unit);
+        // The same parts as the answer will have, so that no message is left over; a full one has no room for a cursor.
+        let mut parts = split(&visible, abilities.limit, abilities.unit);
         if let Some(last) = parts.last_mut() {
-            last.push_str(&streaming.cursor);
+            self.bare.clone_from(last);
+            let room = abilities.limit.saturating_sub(length(&streaming.cursor, abilities.unit));
+            if length(last, abilities.unit) <= room {
+                last.push_str(&streaming.cursor);
+            }
         }
         let mut sent = false;
         for (at, part) in parts.iter().enumerate() {

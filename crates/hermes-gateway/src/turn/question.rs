@@ -7,6 +7,9 @@ use crate::desk::{Asked, Kind};
 use crate::gateway::Gateway;
 use crate::intake::Which;
 
+/// The most of a command that is shown; a message of every platform has room for it.
+const LONGEST_COMMAND: usize = 3_000;
+
 impl Gateway {
     /// Puts a question into the chat and waits: for an answer, for the end of the turn, or until nobody answers.
     pub(super) async fn ask(
@@ -96,11 +99,24 @@ impl Gateway {
     }
 }
 
+/// The whole command with nothing hidden in it, or as much as fits and how much is missing.
 fn approval_text(command: &str, reason: &str) -> String {
+    let shown = hermes_text::escape_control(command).replace("```", "'''");
+    let length = shown.chars().count();
+    let (shown, missing) = match length.checked_sub(LONGEST_COMMAND) {
+        None | Some(0) => (shown, String::new()),
+        Some(rest) => (
+            head(&shown, LONGEST_COMMAND).to_owned(),
+            format!(
+                "\n⚠️ {rest} of {length} characters are not shown. To read all of it, deny it and ask me to write it to a \
+                 file.\n"
+            ),
+        ),
+    };
+    let reason = hermes_text::escape_control(reason);
     format!(
-        "⚠️ **Dangerous command requires approval:**\n```\n{}\n```\nReason: {reason}\n\nReply `/approve` to run it once, \
-         `/approve session` to allow this kind for the session, `/approve always` for good, or `/deny`.",
-        head(command, 200).replace("```", "'''")
+        "⚠️ **Dangerous command requires approval:**\n```\n{shown}\n```{missing}\nReason: {reason}\n\nReply `/approve` to \
+         run it once, `/approve session` to allow this kind for the session, `/approve always` for good, or `/deny`."
     )
 }
 
@@ -128,4 +144,19 @@ fn clarify_text(question: &str, choices: &[String]) -> String {
 
 fn clarify_choices(choices: &[String]) -> Vec<Choice> {
     choices.iter().map(|choice| Choice { label: choice.clone(), says: choice.clone() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_shows_the_whole_command_and_nothing_hidden() {
+        let command = format!("rm -rf x \u{1b}[2K\r{} && rm -rf /tail", "y".repeat(2_000));
+        let text = approval_text(&command, "deletes\u{202e} files");
+        assert!(text.contains("rm -rf /tail") && text.contains("\\u{1b}[2K\\u{d}"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\r', '\u{202e}']), "{text}");
+        let text = approval_text(&"z".repeat(5_000), "long");
+        assert!(text.contains("2000 of 5000 characters are not shown"), "{text}");
+    }
 }

@@ -3,13 +3,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hermes_agent::{Agent, Conversation, CutOff, Error as AgentError, Said, TurnResult};
+use hermes_agent::{
+    Agent, Conversation, CutOff, Error as AgentError, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork,
+};
 use hermes_store::{Closing, EndReason, Error as StoreError, SessionFilter, Waiting};
 use hermes_text::head;
 use hermes_types::{
-    Cancel, Content, Envelope, Mark, Reply, Role, SessionId, SessionKind, TaskId, TurnId, TurnState,
+    Cancel, Content, Envelope, Mark, Reply, Role, SessionId, SessionKind, TaskId, Turn, TurnId, TurnState,
 };
 
+use super::background;
 use super::context::context_prompt;
 use super::present::Presenter;
 use super::settle::words_of;
@@ -48,6 +51,8 @@ enum NotNow {
     Taken,
     /// It would not stop and was left where it was.
     Abandoned,
+    /// It was cut off too often; the user is told this.
+    Parked(TurnId, String),
     Store(StoreError),
 }
 
@@ -73,6 +78,9 @@ impl Gateway {
     /// Runs a turn for these rows and settles them. What cannot be done now is tried again.
     pub(super) async fn take_turn(&self, key: &str, rows: Vec<Waiting>, words: Option<String>) {
         let Some(last) = rows.last() else { return };
+        if background::is_key(key) {
+            return background::take_turn(self, last).await;
+        }
         let envelope = last.envelope.clone();
         let mut told = false;
         loop {
@@ -83,6 +91,16 @@ impl Gateway {
                 }
                 Err(NotNow::Abandoned) => {
                     return self.settle_all(key, &rows, &envelope, Closing::Done, Vec::new()).await;
+                }
+                // Under the key of the turn, as after the next start: however often it is found, it is told once.
+                Err(NotNow::Parked(turn, text)) => {
+                    match self.settle_turn(key, &rows, &envelope, &turn, Some(text), None).await {
+                        Ok(()) => return,
+                        Err(error) => {
+                            tracing::error!(%error, key, "a notice could not be written down; trying again");
+                            self.clock.sleep(super::PAUSE).await;
+                        }
+                    }
                 }
                 Err(NotNow::Taken) => {
                     if !told {
@@ -105,13 +123,21 @@ impl Gateway {
         let Some(first) = rows.first() else { return Ok(()) };
         let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
         let mut agent = self.agent_for(envelope).map_err(NotNow::Tell)?;
-        if let Some(turn) = &first.turn
-            && let Some(reply) = self.missing_reply(&agent, turn).await?
-        {
-            self.settle_turn(key, rows, envelope, turn, reply, None).await?;
-            return Ok(());
-        }
-        let mut opened = self.open(&agent, key, envelope).await?;
+        let begun = match &first.turn {
+            Some(turn) => self.store.turn(turn).await?,
+            None => None,
+        };
+        let mut opened = match begun {
+            Some(turn) if turn.state == TurnState::Running => {
+                self.open_unfinished(&agent, key, envelope, &turn).await?
+            }
+            Some(turn) => {
+                let reply = missing_reply(&agent, &turn).await?;
+                self.settle_turn(key, rows, envelope, &turn.id, reply, None).await?;
+                return Ok(());
+            }
+            None => self.open(&agent, key, envelope).await?,
+        };
         self.introduce(&mut agent, opened.conversation.session()).await?;
         if opened.fresh {
             self.tell_about_home(key, envelope).await;
@@ -126,12 +152,21 @@ impl Gateway {
         let ran = self.run(&agent, &mut opened, rows, words, &presenter, &cancel).await;
         let stopped = self.desk.end(key);
         let shown = presenter.finish().await;
-        let result = ran?;
+        let result = match ran {
+            Ok(result) => result,
+            Err(reason) => {
+                shown.settle(self, envelope).await;
+                return Err(reason);
+            }
+        };
         let mut reply = words_of(&result, stopped, self.live.now().display.show_reasoning);
         deliver::add_tools_files(&mut reply, opened.conversation.messages());
         self.after_turn(&agent, opened, &result).await?;
         marks.end(if result.failure.is_none() && reply.is_some() { Mark::Answered } else { Mark::Failed });
         self.tell_ended(about, reply.as_deref());
+        if reply.is_none() {
+            shown.clone().settle(self, envelope).await;
+        }
         self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
         Ok(())
     }
@@ -182,23 +217,10 @@ impl Gateway {
         presenter: &Presenter,
         cancel: &Cancel,
     ) -> Result<TurnResult, NotNow> {
-        let frontend = presenter.frontend();
-        let overdue = async {
-            cancel.cancelled().await;
-            self.clock.sleep(GRACE).await;
-        };
-        let session = opened.conversation.session().clone();
-        let ended = match opened.cut_off.take() {
+        let work = match opened.cut_off.take() {
             Some(cut_off) if is_of(rows, &cut_off) => {
                 self.tell_resumed(rows, &cut_off).await;
-                if cut_off.parked {
-                    agent.drop_turn(&cut_off).await?;
-                    return Err(NotNow::Tell(parked(&cut_off)));
-                }
-                tokio::select! {
-                    ended = agent.resume_turn(&mut opened.conversation, &cut_off, frontend, cancel) => ended?,
-                    () = overdue => return Err(abandon(agent, session).await),
-                }
+                TurnWork::Resume(cut_off)
             }
             cut_off => {
                 if let Some(cut_off) = cut_off {
@@ -206,13 +228,15 @@ impl Gateway {
                 }
                 let window = agent.window(&opened.conversation);
                 let said = self.compose(rows, words, opened, window).await.map_err(NotNow::Tell)?;
-                tokio::select! {
-                    ended = agent.run(&mut opened.conversation, said, frontend, cancel) => ended?,
-                    () = overdue => return Err(abandon(agent, session).await),
-                }
+                TurnWork::Begin { id: TurnId::generate(), said: Box::new(said) }
             }
         };
-        Ok(ended)
+        let request = TurnRequest { work, frontend: presenter.frontend(), cancel, grace: Some(GRACE) };
+        match agent.drive(&mut opened.conversation, request).await? {
+            TurnOutcome::Ended(result) => Ok(*result),
+            TurnOutcome::Abandoned => Err(NotNow::Abandoned),
+            TurnOutcome::Parked(cut_off) => Err(NotNow::Parked(cut_off.turn.id.clone(), parked(&cut_off))),
+        }
     }
 
     /// The agent for a message at its place.
@@ -269,6 +293,31 @@ impl Gateway {
         let conversation = begin(agent, session, envelope, task);
         self.emit("session:start", envelope, &entry);
         Ok(Opened { conversation, entry, fresh: true, reset: over, cut_off: None })
+    }
+
+    /// The conversation of a turn that has not ended, in whatever session it is now, however long ago it began.
+    async fn open_unfinished(
+        &self,
+        agent: &Agent,
+        key: &str,
+        envelope: &Envelope,
+        turn: &Turn,
+    ) -> Result<Opened, NotNow> {
+        let taken = agent.take_up_as(&turn.session, TaskId::new(key)).await?;
+        let session = taken.conversation.session().clone();
+        let mut entry = match self.index.find(key).await? {
+            Some(entry) => entry,
+            None => Entry::new(key, &session, envelope, (self.calendar)(self.clock.now())),
+        };
+        session.as_str().clone_into(&mut entry.session_id);
+        entry.origin = Some(crate::session::Origin::of(envelope));
+        Ok(Opened {
+            conversation: taken.conversation,
+            entry,
+            fresh: false,
+            reset: None,
+            cut_off: taken.cut_off,
+        })
     }
 
     /// Ends the session a chat was at.
@@ -344,26 +393,6 @@ impl Gateway {
         })
     }
 
-    /// What a turn that is closed already said in the end; its answer only never left.
-    async fn missing_reply(&self, agent: &Agent, turn: &TurnId) -> Result<Option<Option<String>>, NotNow> {
-        let Some(turn) = self.store.turn(turn).await? else { return Ok(None) };
-        match turn.state {
-            TurnState::Running => Ok(None),
-            TurnState::Done => {
-                let taken = agent.take_up_as(&turn.session, TaskId::generate()).await?;
-                let last = taken.conversation.messages().last();
-                let text =
-                    last.map(|message| hermes_text::strip_think(&message.content.text()).trim().to_owned());
-                Ok(Some(text.filter(|text| !text.is_empty())))
-            }
-            TurnState::Failed => {
-                Ok(Some(Some("Sorry, I encountered an error. Please try again.".to_owned())))
-            }
-            TurnState::Interrupted => Ok(Some(None)),
-            TurnState::Parked => Ok(Some(Some(PARKED.to_owned()))),
-        }
-    }
-
     async fn after_turn(
         &self,
         agent: &Agent,
@@ -397,8 +426,10 @@ impl Gateway {
     /// Queues something to be said.
     pub(crate) async fn say(&self, key: &str, reply: Reply) {
         let platform = reply.platform.clone();
-        if let Err(error) = self.store.enqueue(key, reply, self.clock.now()).await {
-            tracing::error!(%error, key, "something could not be said");
+        for part in deliver::in_parts(reply, self.delivery.abilities(&platform)) {
+            if let Err(error) = self.store.enqueue(key, part, self.clock.now()).await {
+                tracing::error!(%error, key, "something could not be said");
+            }
         }
         self.delivery.wake(&platform);
     }
@@ -457,23 +488,25 @@ fn begin(agent: &Agent, session: SessionId, envelope: &Envelope, task: TaskId) -
 const PARKED: &str = "I was cut off twice while working on your message, so I have stopped trying. What was done until then is \
                       kept; tell me how to go on.";
 
-fn parked(cut_off: &CutOff) -> String {
+pub(super) fn parked(cut_off: &CutOff) -> String {
     if cut_off.unknown.is_empty() {
         return PARKED.to_owned();
     }
     format!("{PARKED} I do not know whether these took effect: {}.", cut_off.unknown.join(", "))
 }
 
-/// A turn that would not stop is closed in the record; its future has been dropped.
-async fn abandon(agent: &Agent, session: SessionId) -> NotNow {
-    close_left(agent, &session).await.map_or_else(NotNow::Store, |()| NotNow::Abandoned)
-}
-
-/// Closes the turns of a session whose futures have been dropped.
-pub(crate) async fn close_left(agent: &Agent, session: &SessionId) -> Result<(), StoreError> {
-    for turn in agent.store.running_turns().await?.into_iter().filter(|turn| turn.session == *session) {
-        let note = Some("did not stop when told to".to_owned());
-        agent.store.close_turn(&turn.id, TurnState::Interrupted, note, agent.clock.now()).await?;
+/// What a turn that is closed already said in the end; its answer only never left.
+pub(super) async fn missing_reply(agent: &Agent, turn: &Turn) -> Result<Option<String>, StoreError> {
+    match turn.state {
+        TurnState::Running | TurnState::Interrupted => Ok(None),
+        TurnState::Done => {
+            let Some(past) = agent.past_turn(&turn.id).await? else { return Ok(None) };
+            let last = past.messages.get(past.first..).and_then(<[_]>::last);
+            let text =
+                last.map(|message| hermes_text::strip_think(&message.content.text()).trim().to_owned());
+            Ok(past.answer().or(text).filter(|text| !text.is_empty()))
+        }
+        TurnState::Failed => Ok(Some("Sorry, I encountered an error. Please try again.".to_owned())),
+        TurnState::Parked => Ok(Some(PARKED.to_owned())),
     }
-    agent.store.release_lease(session.as_str(), &agent.holder).await
 }

@@ -49,13 +49,14 @@ impl Gateway {
             .into_iter()
             .enumerate()
             .map(|(at, text)| answer_to(envelope, text, format!("told:{id}:{at}")))
+            .flat_map(|reply| deliver::in_parts(reply, self.delivery.abilities(&envelope.platform)))
             .collect();
         if let Err(error) = self.settle_with(key, rows, envelope, closing, replies).await {
             tracing::error!(%error, key, "an answer could not be written down; it will be made again");
         }
     }
 
-    async fn settle_with(
+    pub(super) async fn settle_with(
         &self,
         key: &str,
         rows: &[Waiting],

@@ -715,3 +715,56 @@ async fn sethome_in_a_topic_keeps_the_topic() {
         "{config}"
     );
 }
+
+#[tokio::test]
+async fn commands_for_owners_are_not_for_everybody() {
+    let bench = Bench::with(TestModel::echo()).await;
+    for command in ["model x", "restart", "update", "yolo", "rollback", "sethome"] {
+        bench.channel.write("bob", &format!("/{command}"));
+        let name = command.split(' ').next().unwrap();
+        bench.channel.until_said("bob", &format!("/{name} is for owners.")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_compression_can_be_stopped() {
+    let model = TestModel::new(|said, request| {
+        if request.system.contains("You summarise") {
+            Step::Hang
+        } else {
+            Step::Say(format!("{said} {}", "w".repeat(400)))
+        }
+    });
+    let bench = Bench::with(model).await;
+    for turn in 0..14 {
+        bench.channel.write("ann", &format!("turn {turn}"));
+        bench.channel.until_said("ann", &format!("turn {turn} ")).await;
+        bench.until_quiet().await;
+    }
+    let before = bench.model.asked.lock().unwrap().len();
+    bench.channel.write("ann", "/compress");
+    bench.until_asked(before + 1).await;
+    bench.channel.write("ann", "/stop");
+    bench.channel.until_said("ann", "Compression was stopped").await;
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn an_answer_near_the_limit_leaves_nothing_behind() {
+    use hermes_types::Channel as _;
+    let limit = hermes_testkit::FakeChannel::new("fake").abilities().limit;
+    for spare in [0, 1, 50, 99, 101] {
+        let text = format!("{}end", "word ".repeat(limit / 5)).split_off(spare);
+        let text = text.chars().take(limit - spare).collect::<String>().trim().to_owned();
+        let said = text.clone();
+        let mut plan = Plan::new(TestModel::new(move |_, _| Step::Say(said.clone())));
+        plan.config = "streaming: {enabled: true}\n";
+        plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
+        let bench = plan.start().await;
+        bench.channel.write("ann", "go");
+        bench.channel.until(|posted| posted.iter().any(|p| p.text == text).then_some(())).await;
+        bench.until_quiet().await;
+        let texts = bench.channel.texts("ann");
+        assert!(texts == [text], "{spare}: {} messages", texts.len());
+    }
+}

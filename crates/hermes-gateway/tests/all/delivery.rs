@@ -173,3 +173,26 @@ async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
     assert_eq!(said.len(), 3, "all of it has left");
     assert!(said.iter().all(|part| part.chars().count() <= 100), "{said:?}");
 }
+
+#[tokio::test]
+async fn a_long_answer_of_a_command_is_sent_whole() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let text = (0..2_000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
+    let place = hermes_types::Place::new(hermes_types::ChatKind::Dm, "chat-ann");
+    let reply = hermes_types::Reply {
+        platform: "fake".into(),
+        place,
+        pieces: vec![hermes_types::Piece::Text { text: text.clone() }],
+        reply_to: None,
+        choices: Vec::new(),
+        draft: None,
+        idempotency_key: "long".into(),
+    };
+    bench.gateway.enqueue(reply).await.unwrap();
+    bench.channel.until_said("ann", "line 1999").await;
+    let texts = bench.channel.texts("ann");
+    assert!(texts.len() > 1, "{} messages", texts.len());
+    for number in 0..2_000 {
+        assert!(texts.iter().any(|text| text.contains(&format!("line {number}"))), "line {number}");
+    }
+}

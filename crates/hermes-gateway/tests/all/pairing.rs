@@ -78,17 +78,22 @@ fn guessing_is_shut_out() {
 }
 
 #[test]
-fn requests_are_few() {
+fn strangers_cannot_keep_others_out() {
     let (folder, pairing) = store();
     let now = Timestamp(1_000_000.0);
     assert!(pairing.request("fake", "a", Some("A"), now).unwrap().is_ok());
     assert!(pairing.request("fake", "a", None, Timestamp(1_000_599.0)).unwrap().is_err(), "too soon");
     assert!(pairing.request("fake", "b", None, now).unwrap().is_ok());
     assert!(pairing.request("fake", "c", None, now).unwrap().is_ok());
-    assert!(pairing.request("fake", "d", None, now).unwrap().is_err(), "three wait already");
-    assert!(pairing.request("other", "d", None, now).unwrap().is_ok(), "each platform has its own");
-    assert_eq!(pairing.pending(now).len(), 4);
-    assert_eq!(pairing.clear_pending(now).unwrap(), 4);
+    for stranger in 0..300 {
+        let at = Timestamp(1_000_001.0 + f64::from(stranger));
+        assert!(pairing.request("fake", &format!("stranger {stranger}"), None, at).unwrap().is_ok());
+    }
+    let later = Timestamp(1_000_400.0);
+    let code = pairing.request("fake", "friend", None, later).unwrap().unwrap();
+    assert!(pairing.pending(later).len() <= 100, "and they do not pile up");
+    assert!(matches!(pairing.approve("fake", &code, later).unwrap(), Approval::Done { .. }));
+    assert!(pairing.clear_pending(later).unwrap() > 0);
     let file = Home::at(folder.path()).pairing().join("fake-pending.json");
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }

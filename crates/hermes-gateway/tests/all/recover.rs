@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hermes_store::SessionFilter;
-use hermes_types::{Clock as _, Timestamp, TurnState};
+use hermes_store::{NewMessage, NewSession, SessionFilter};
+use hermes_types::{Clock as _, Role, Timestamp, TurnState};
 
 use super::support::{Bench, Plan, Step, TestModel};
 
@@ -157,7 +157,7 @@ async fn the_list_of_chats_of_another_program_is_taken_over_and_kept() {
     assert_eq!(rows.len(), 2, "the conversation went on where it was");
     let turns = bench.store.running_turns().await.unwrap();
     assert!(turns.iter().all(|turn| turn.state != TurnState::Running));
-    let folder = bench.kill().await;
+    let folder = bench.end().await;
     let kept: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("sessions/sessions.json")).unwrap())
             .unwrap();
@@ -272,4 +272,102 @@ async fn what_was_acknowledged_is_in_the_files_at_that_moment() {
     }
     let copy = later(TestModel::echo(), 2).start_in(elsewhere).await;
     copy.channel.until_said("ann", "you said: do not lose me").await;
+}
+
+/// Calls a tool once, then hangs; asked again with the tool's result, it answers.
+fn calls_and_is_stuck() -> Arc<TestModel> {
+    TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Stuck,
+        _ => Step::Call("plain", "{}"),
+    })
+}
+
+fn never_calls() -> Arc<TestModel> {
+    TestModel::new(|_, _| Step::Say("finished".into()))
+}
+
+#[tokio::test]
+async fn a_turn_that_was_compressed_and_cut_off_is_gone_on_with_where_it_is() {
+    let bench = Bench::with(calls_and_is_stuck()).await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(2).await;
+    let turn = bench.store.running_turns().await.unwrap()[0].clone();
+    let now = bench.clock.now();
+    let mut child = NewSession::new("child".into(), "fake", now);
+    child.parent = Some(turn.session.clone());
+    let rows = bench.store.transcript(&turn.session).await.unwrap();
+    let rows = rows.into_iter().map(|row| NewMessage::new(row.message, now)).collect();
+    bench.store.split_session(&turn.session, child, rows, now).await.unwrap();
+    let folder = bench.kill().await;
+
+    let bench = later(never_calls(), 2).start_in(folder).await;
+    bench.channel.until_said("ann", "finished").await;
+    bench.until_quiet().await;
+    assert!(bench.store.running_turns().await.unwrap().is_empty(), "the turn has ended");
+    assert_eq!(bench.store.turn(&turn.id).await.unwrap().unwrap().state, TurnState::Done);
+    let texts = bench.channel.texts("ann");
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    let mut next = bench.channel.envelope("ann", "and then?");
+    next.platform_key = "later".to_owned();
+    bench.channel.deliver(next);
+    bench.channel.until_acknowledged(1).await;
+    bench.until_quiet().await;
+    let rows = bench.store.transcript(&"child".into()).await.unwrap();
+    assert!(rows.iter().any(|row| row.message.content.text() == "and then?"), "the chat is at the child");
+}
+
+#[tokio::test]
+async fn a_reset_that_falls_between_death_and_restart_comes_after_the_turn_that_was_cut_off() {
+    let bench = Bench::with(calls_and_is_stuck()).await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(2).await;
+    let turn = bench.store.running_turns().await.unwrap()[0].clone();
+    let folder = bench.kill().await;
+    let plan = later(never_calls(), 2 * 24 * 60);
+    let bench = plan.start_in(folder).await;
+    bench.channel.until_said("ann", "finished").await;
+    bench.until_quiet().await;
+    assert_eq!(bench.store.turn(&turn.id).await.unwrap().unwrap().state, TurnState::Done);
+    let asked = bench.model.asked.lock().unwrap()[0].clone();
+    let roles: Vec<Role> = asked.messages.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool], "it went on with what had been done");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_stopped_in_good_order_again_and_again_is_not_parked() {
+    let mut bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    bench.channel.write("ann", "long work");
+    for time in 1..=4 {
+        bench.until_asked(1).await;
+        let folder = bench.end().await;
+        let model = if time == 4 { TestModel::echo() } else { TestModel::new(|_, _| Step::Stuck) };
+        bench = later(model, 2 * time).start_in(folder).await;
+    }
+    bench.channel.until_said("ann", "you said: long work").await;
+    bench.until_quiet().await;
+    let texts = bench.channel.texts("ann");
+    assert!(!texts.iter().any(|text| text.contains("cut off twice")), "{texts:?}");
+}
+
+#[tokio::test]
+async fn work_in_the_background_outlives_the_process() {
+    for orderly in [false, true] {
+        let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+        bench.channel.write("ann", "/background count the stars");
+        bench.channel.until_said("ann", "Background task started").await;
+        bench.until_asked(1).await;
+        let folder = if orderly { bench.end().await } else { bench.kill().await };
+        let bench = later(TestModel::echo(), 2).start_in(folder).await;
+        bench.channel.until_said("ann", "you said: count the stars").await;
+        bench.until_quiet().await;
+        let texts = bench.channel.texts("ann");
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].starts_with("✅ Background task complete"), "{texts:?}");
+        assert!(bench.store.running_turns().await.unwrap().is_empty());
+        // What a process it started has to say comes to the chat, too.
+        let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
+        let key = format!("background:{session}");
+        bench.gateway.tell_conversation(&key, "the process has ended".into(), "n".into()).await;
+        bench.channel.until_said("ann", "the process has ended").await;
+    }
 }

@@ -85,7 +85,11 @@ impl Plan {
         Self {
             model,
             config: "",
-            env: &[("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "home")],
+            env: &[
+                ("FAKE_ALLOW_ALL_USERS", "1"),
+                ("FAKE_ALLOWED_USERS", "ann"),
+                ("FAKE_HOME_CHANNEL", "home"),
+            ],
             channel: FakeChannel::new("fake"),
             clock: TestClock::new(),
             says: None,
@@ -173,7 +177,15 @@ impl Bench {
     /// The process ends where it stands.
     pub(crate) async fn kill(self) -> Arc<TempDir> {
         self.cancel.cancel();
+        self.gateway.abort().await;
+        self.store.close().await.unwrap();
+        self.folder
+    }
+
+    /// The process ends in good order.
+    pub(crate) async fn end(self) -> Arc<TempDir> {
         self.gateway.stop().await;
+        self.cancel.cancel();
         self.store.close().await.unwrap();
         self.folder
     }

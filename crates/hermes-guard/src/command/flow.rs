@@ -42,6 +42,9 @@ impl Consumer {
         if let Some(sink) = sinks(stage).next() {
             return Self::first_of(sink, depth + 1);
         }
+        if let Some(body) = &stage.body {
+            return Self::first_of(body, depth + 1);
+        }
         let mut found = Self::Other;
         for run in unwrap(&stage.words) {
             match run {
@@ -70,9 +73,13 @@ impl Consumer {
         found
     }
 
+    /// What reads the input of a whole script: the first of its pipelines that does anything with it.
     fn first_of(script: &Script, depth: usize) -> Self {
-        let stage = script.pipelines.last().and_then(|pipeline| pipeline.stages.first());
-        stage.map_or(Self::Other, |stage| Self::within(stage, depth))
+        let stages = script.pipelines.iter().filter_map(|pipeline| pipeline.stages.first());
+        stages
+            .map(|stage| Self::within(stage, depth))
+            .find(|found| *found != Self::Other)
+            .unwrap_or(Self::Other)
     }
 }
 

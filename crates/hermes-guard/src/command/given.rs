@@ -112,7 +112,7 @@ impl Judge {
     }
 
     /// What a script prints for a shell to run.
-    fn given_output(&mut self, script: &Script) {
+    pub(super) fn given_output(&mut self, script: &Script) {
         let stage = script.pipelines.last().and_then(|pipeline| pipeline.stages.last());
         self.written_files(stage);
         match Output::of_script(script, &self.memory) {

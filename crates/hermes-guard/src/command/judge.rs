@@ -18,6 +18,7 @@ use super::unwrap::{Run, Via, is_shell, only_talks, program, script_file, text_i
 
 const DEEPEST: usize = 16;
 const TOO_DEEP: &str = "command nested too deeply to check";
+const AMBIGUOUS: &str = "shell syntax that can be read in two ways";
 pub(super) const UNSEEN: &str = "shell command via -c/-lc flag";
 pub(super) const REMOTE: &str = "pipe remote content to shell";
 pub(super) const REMOTE_FILE: &str = "execute remote script via process substitution";
@@ -43,6 +44,8 @@ pub(super) struct Judge {
     /// What names are known to stand for; a text that is run knows them too.
     variables: Variables,
     depth: usize,
+    /// The words of commands that are surely run.
+    pub(super) executed: Vec<Vec<Option<String>>>,
     /// Whether what is read now runs on another machine or in a container.
     pub(super) elsewhere: bool,
     certainty: Certainty,
@@ -57,6 +60,11 @@ impl Judge {
         }
     }
 
+    /// Tells whether everything could be read in one way.
+    pub(super) fn is_certain(&self) -> bool {
+        !self.dangers.iter().any(|danger| matches!(danger.key.as_str(), TOO_DEEP | AMBIGUOUS))
+    }
+
     /// A text a shell would read.
     pub(super) fn text(&mut self, text: &str) {
         if self.depth > DEEPEST {
@@ -67,6 +75,9 @@ impl Judge {
         self.variables = script.variables.clone();
         if script.too_deep {
             self.add(Finding::Ask(TOO_DEEP), "");
+        }
+        if script.ambiguous {
+            self.add(Finding::Ask(AMBIGUOUS), "");
         }
         self.functions.extend(script.functions.iter().cloned());
         self.script(&script);
@@ -124,9 +135,9 @@ impl Judge {
             }
             self.pipeline(pipeline, script.pipelines.get(..at).unwrap_or_default(), &mut flow);
         }
-        if runs_what_it_reads(script) {
-            let loops = script.stages().filter(|stage| stage.words.is_empty());
-            let texts: Vec<&Word> = loops.flat_map(here_texts).collect();
+        if runs_what_it_reads(script) || runs_its_input(script) {
+            let groups = script.stages().filter(|stage| stage.words.is_empty());
+            let texts: Vec<&Word> = groups.flat_map(here_texts).collect();
             for text in texts {
                 self.text(&text.text);
             }
@@ -193,6 +204,7 @@ impl Judge {
             if let Some(finding) = check_setting(name, value) {
                 self.add(finding, &word.text);
             }
+            self.set_variable(name, word, stage);
             let for_command = named.is_some() && !exported;
             if let Some(text) = text_in(value).filter(|_| for_command || is_run_by_name(name)) {
                 self.perhaps_text(text);
@@ -217,6 +229,11 @@ impl Judge {
     }
 
     fn command(&mut self, argv: &Argv<'_>, words: &[Word], stage: &Stage) {
+        self.executed.push(words.iter().map(|word| word.known.then(|| word.text.clone())).collect());
+        if words.first().is_some_and(|word| word.hidden) {
+            self.add(Finding::Ask(UNSEEN), &argv.shown());
+        }
+        self.evaluated(argv);
         if let Some(finding) = check(argv) {
             self.add(finding, &argv.shown());
         }
@@ -258,6 +275,13 @@ fn runs_what_it_reads(script: &Script) -> bool {
         .collect();
     !names.is_empty()
         && script.stages().any(|stage| stage.words.first().is_some_and(|word| names.contains(&word.text)))
+}
+
+/// `{ bash; } <<E`: a shell within a group reads what the group is given.
+fn runs_its_input(script: &Script) -> bool {
+    script.stages().any(|stage| {
+        matches!(Consumer::of(stage), Consumer::Shell(_)) || stage.body.as_ref().is_some_and(runs_its_input)
+    })
 }
 
 pub(super) fn starts_gateway(stage: &Stage) -> bool {

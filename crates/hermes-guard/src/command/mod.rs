@@ -8,6 +8,7 @@
 
 mod allow;
 mod argv;
+mod evaluated;
 mod flow;
 mod given;
 mod judge;
@@ -29,6 +30,7 @@ use judge::Judge;
 /// Longer commands are not looked into.
 const LONGEST: usize = 128_000;
 const TOO_LONG: &str = "command too long to check";
+const CONTROL: &str = "control character in the command";
 
 /// What must be known of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,15 +51,56 @@ pub enum Judgement {
     Deny(Danger),
 }
 
-/// Everything that speaks against running a command.
+/// Returns everything that speaks against running a command.
+///
+/// The command is judged as it stands, because that is what the shell will read, and once more with look-alike letters
+/// made plain, because that is what a person sees. The worse of the two counts. Control characters are refused: no command
+/// needs them, and a terminal that shows them shows something else than is run.
 pub fn judge(command: &str, places: Places<'_>) -> Judgement {
     if command.chars().count() > LONGEST {
         return Judgement::Ask(vec![Danger { key: TOO_LONG.to_owned(), reason: TOO_LONG.to_owned() }]);
     }
-    let text = normal::normalize(command, places);
+    if let Some(c) = command.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        let reason = format!("{CONTROL}: U+{:04X} (write it as an escape, for example $'\\e')", u32::from(c));
+        return Judgement::Deny(Danger { key: CONTROL.to_owned(), reason });
+    }
+    let judged = |text: &str| {
+        let mut judge = Judge::default();
+        judge.text(text);
+        judge.finish()
+    };
+    let raw = normal::fold_homes(command, places);
+    let plain = normal::plain_letters(&raw);
+    if plain == raw { judged(&raw) } else { judged(&raw).or_worse(judged(&plain)) }
+}
+
+/// Returns the words of every command that is seen to be run, in the order in which they are met; `None` stands for a word
+/// that only the shell will know. Returns `None` for a command that is asked about because it cannot be read for sure.
+///
+/// For comparing what is judged with what a shell runs.
+pub fn executed_words(command: &str) -> Option<Vec<Vec<Option<String>>>> {
     let mut judge = Judge::default();
-    judge.text(&text);
-    judge.finish()
+    judge.text(command);
+    judge.is_certain().then_some(judge.executed)
+}
+
+impl Judgement {
+    /// Returns the worse of two judgements of one command; questions of both are asked.
+    fn or_worse(self, other: Self) -> Self {
+        match (self, other) {
+            (denied @ Self::Deny(_), _) | (_, denied @ Self::Deny(_)) => denied,
+            (Self::Ask(mut dangers), Self::Ask(others)) => {
+                for danger in others {
+                    if dangers.iter().all(|known| known.key != danger.key) {
+                        dangers.push(danger);
+                    }
+                }
+                Self::Ask(dangers)
+            }
+            (asked @ Self::Ask(_), Self::Allow) | (Self::Allow, asked @ Self::Ask(_)) => asked,
+            (Self::Allow, Self::Allow) => Self::Allow,
+        }
+    }
 }
 
 /// The same with the first danger only.

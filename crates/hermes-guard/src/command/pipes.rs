@@ -18,6 +18,16 @@ impl Judge {
         if pipeline.end == End::Background && pipeline.stages.iter().any(starts_gateway) {
             self.add(Finding::Ask(OUTSIDE), "");
         }
+        // `… | { ls; sh; }` is read flat: a shell that is given nothing else may be given what was printed before.
+        if let Some(first) = pipeline.stages.first()
+            && !earlier.is_empty()
+            && first.redirects.is_empty()
+            && let consumer @ Consumer::Shell(_) = Consumer::of(first)
+        {
+            let printed = earlier.get(before.seen..).unwrap_or_default();
+            self.handed_on(&mut printed.iter().flat_map(|pipeline| &pipeline.stages), &consumer);
+            before.seen += printed.len();
+        }
         if pipeline.stages.len() > 1 {
             self.piped(pipeline, earlier, before);
         } else if let [stage] = pipeline.stages.as_slice() {

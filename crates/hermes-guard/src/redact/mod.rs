@@ -4,20 +4,17 @@
 //! twice changes nothing; the time is linear in the text. A secret shorter than 18 characters becomes `***`, a longer
 //! one keeps its first six and last four, enough to tell two keys apart.
 
+mod known;
 mod mask;
 mod named;
 mod prefix;
 mod shape;
 
 use std::borrow::Cow;
-use std::fmt;
 
-use hermes_types::Secret;
+pub use known::learn_secrets;
 
-use mask::{Hit, Mask, sweep};
-
-/// Shorter known secrets are left alone: masking them would hit ordinary words.
-const SHORTEST_KNOWN: usize = 6;
+use mask::sweep;
 
 const MOST_ROUNDS: usize = 8;
 
@@ -47,9 +44,9 @@ pub struct Redaction {
     pub phone_numbers: PhoneNumbers,
 }
 
-/// Masks everything that looks like a secret.
+/// Masks the secrets of this installation, and everything that looks like one.
 pub fn redact(text: &str, what: Redaction) -> Cow<'_, str> {
-    redact_shapes(Cow::Borrowed(text), what)
+    redact_shapes(known::mask_known(Cow::Borrowed(text)), what)
 }
 
 /// Until nothing is left to mask: a mask can bring two things together that only then look like a secret. Masks only
@@ -71,54 +68,14 @@ fn redact_once(text: Cow<'_, str>, what: Redaction) -> Cow<'_, str> {
     let text = sweep(text, prefix::known_key);
     let text = sweep(text, |text, from| named::assignment(text, from, what.assignments));
     let text = sweep(text, named::field);
+    let text = sweep(text, |text, from| named::yaml_field(text, from, what.assignments));
+    let text = sweep(text, named::option);
     let text = sweep(text, named::header);
+    let text = sweep(text, shape::webhook);
     let text = sweep(text, shape::bot_token);
     let text = sweep(text, shape::url_password);
     match what.phone_numbers {
         PhoneNumbers::Mask => sweep(text, shape::phone_number),
         PhoneNumbers::Keep => text,
-    }
-}
-
-/// Also masks secrets it knows word for word, wherever and in whatever shape they stand.
-#[derive(Clone, Default)]
-pub struct Redactor {
-    what: Redaction,
-    known: Vec<Secret>,
-}
-
-impl Redactor {
-    pub fn new(what: Redaction, known: impl IntoIterator<Item = Secret>) -> Self {
-        let mut redactor = Self { what, known: Vec::new() };
-        redactor.learn(known);
-        redactor
-    }
-
-    /// Adds secrets that became known later, such as a token just refreshed.
-    pub fn learn(&mut self, secrets: impl IntoIterator<Item = Secret>) {
-        let usable =
-            |secret: &Secret| secret.expose().len() >= SHORTEST_KNOWN && !secret.expose().contains("***");
-        self.known.extend(secrets.into_iter().filter(usable));
-        // The longest first, so that a secret which contains another is masked whole.
-        self.known.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
-        self.known.dedup();
-    }
-
-    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for secret in &self.known {
-            let secret = secret.expose();
-            text = sweep(text, |text, from| {
-                let start = text.get(from..)?.find(secret)? + from;
-                Some(Hit { start, end: start + secret.len(), with: Mask::Token })
-            });
-        }
-        redact_shapes(text, self.what)
-    }
-}
-
-impl fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("what", &self.what).field("known", &self.known.len()).finish()
     }
 }

@@ -4,32 +4,58 @@ use super::Assignments;
 use super::mask::{Hit, Mask, is_masked};
 
 /// Parts of a name that make an assignment secret.
-const WORDS: [&str; 8] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"];
+const WORDS: [&str; 17] = [
+    "API_KEY",
+    "APIKEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "AUTH",
+    "PRIVATE_KEY",
+    "ACCESS_KEY",
+    "ACCOUNT_KEY",
+    "ACCOUNTKEY",
+    "ACCESSKEY",
+    "SIGNING_KEY",
+    "ENCRYPTION_KEY",
+    "MASTER_KEY",
+];
+
+/// Last parts of a name that do.
+const ENDINGS: [&str; 6] = ["_PASS", "_PWD", "PGPASS", "_WEBHOOK_URL", "_DSN", "_COOKIE"];
 
 /// Whole names that make a URL parameter secret, beside those with one of [`WORDS`] in them.
 const PARAMETERS: [&str; 8] =
     ["KEY", "API-KEY", "PWD", "PASS", "SIG", "SIGNATURE", "X-AMZ-SIGNATURE", "X-GOOG-SIGNATURE"];
 
+/// What the name of a field ends with, its underscores taken out, if its value is secret.
 const FIELDS: [&str; 18] = [
     "apikey",
-    "api_key",
     "token",
     "secret",
     "password",
-    "access_token",
-    "refresh_token",
-    "auth_token",
     "bearer",
-    "secret_value",
-    "raw_secret",
-    "secret_input",
-    "key_material",
-    "client_secret",
-    "id_token",
-    "private_key",
-    "bot_token",
+    "secretvalue",
+    "secretinput",
+    "keymaterial",
+    "privatekey",
     "passwd",
+    "passphrase",
+    "accesskey",
+    "secretkey",
+    "accountkey",
+    "signingkey",
+    "encryptionkey",
+    "credential",
+    "pwd",
 ];
+
+/// Fields that end so and only say where a list goes on, or how something is cut up.
+const PLAIN_FIELDS: [&str; 7] =
+    ["pagetoken", "continuationtoken", "synctoken", "nexttoken", "stoptoken", "eostoken", "padtoken"];
 
 const HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token"];
@@ -109,7 +135,76 @@ fn is_secret_name(name: &str) -> bool {
     // An author is no authorisation.
     let name = name.replace("AUTHOR_", "").replace("AUTHORS", "");
     let name = name.strip_suffix("AUTHOR").unwrap_or(&name);
-    WORDS.iter().any(|word| name.contains(word))
+    WORDS.iter().any(|word| name.contains(word)) || ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+fn is_secret_field(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['_', '-'], "");
+    FIELDS.iter().any(|field| name.ends_with(field))
+        && !PLAIN_FIELDS.iter().any(|field| name.ends_with(field))
+}
+
+/// `password: value` on a line of its own, as YAML has it.
+pub(super) fn yaml_field(text: &str, from: usize, which: Assignments) -> Option<Hit> {
+    let mut at = from;
+    loop {
+        let colon = at + text.get(at..)?.find(": ")?;
+        at = colon + 2;
+        let line = text.get(from..colon)?.rsplit('\n').next().unwrap_or_default();
+        let name = line.trim_start_matches([' ', '\t', '-']);
+        let begins = from == 0 || line.len() < colon - from;
+        if !begins || !name.bytes().all(is_name) || !is_secret_field(name) {
+            continue;
+        }
+        let rest = text.get(at..)?;
+        let start = at + rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        let value = until_end_of_line(text.get(start..)?);
+        let looks_secret = value.len() >= 20 || value.bytes().any(|byte| byte.is_ascii_digit());
+        let is_word = !value.contains(char::is_whitespace)
+            && !value.starts_with(['"', '\'', '[', '{', '<', '&', '|', '>', '$', '*']);
+        let is_type = value.ends_with([',', ';', '{', '(', ')', ']', '>']) || TYPES.contains(&value);
+        let counts =
+            value.len() >= 4 && is_word && !is_type && (which == Assignments::AnyCase || looks_secret);
+        if counts && is_secret_value(name, value) {
+            return Some(Hit { start, end: start + value.len(), with: Mask::Token });
+        }
+    }
+}
+
+/// Words that stand behind a name in programs and documents, not in settings.
+const TYPES: [&str; 16] = [
+    "str", "string", "String", "bool", "int", "number", "any", "None", "null", "none", "true", "false",
+    "required", "optional", "object", "bytes",
+];
+
+fn until_end_of_line(text: &str) -> &str {
+    text.split(['\n', '\r']).next().unwrap_or_default().trim_end()
+}
+
+/// `--password value`, as it is given to programs.
+pub(super) fn option(text: &str, from: usize) -> Option<Hit> {
+    let mut at = from;
+    loop {
+        let dashes = at + text.get(at..)?.find("--")?;
+        at = dashes + 2;
+        let length = text.get(at..)?.bytes().take_while(|byte| is_name(*byte)).count();
+        let name = text.get(at..at + length)?;
+        at += length;
+        if !is_secret_field(name) {
+            continue;
+        }
+        let Some(rest) = text.get(at..)?.strip_prefix(' ') else { continue };
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let start = at + 1 + quote.map_or(0, char::len_utf8);
+        let value = text.get(start..)?;
+        let value = match quote {
+            Some(quote) => value.split(quote).next().unwrap_or_default(),
+            None => credential(value).unwrap_or_default(),
+        };
+        if !value.starts_with(['-', '<', '[']) && value.len() >= 4 && is_secret_value(name, value) {
+            return Some(Hit { start, end: start + value.len(), with: Mask::Token });
+        }
+    }
 }
 
 fn is_parameter(name: &str) -> bool {
@@ -233,7 +328,7 @@ pub(super) fn field(text: &str, from: usize) -> Option<Hit> {
         let inner = before.strip_suffix(quote)?;
         let length = inner.bytes().rev().take(64).take_while(|byte| is_name(*byte)).count();
         let name = inner.get(inner.len() - length..)?.to_ascii_lowercase();
-        if !FIELDS.contains(&name.as_str()) {
+        if !is_secret_field(&name) {
             continue;
         }
         let rest = text.get(at..)?;

@@ -112,6 +112,34 @@ pub(super) fn url_password(text: &str, from: usize) -> Option<Hit> {
     }
 }
 
+/// Addresses that let anybody who knows them write, with the number of parts before the secret one.
+const WEBHOOKS: [(&str, usize); 6] = [
+    ("hooks.slack.com/services/", 2),
+    ("hooks.slack.com/workflows/", 3),
+    ("discord.com/api/webhooks/", 1),
+    ("discordapp.com/api/webhooks/", 1),
+    ("api.telegram.org/bot", 0),
+    ("hooks.zapier.com/hooks/catch/", 1),
+];
+
+/// The last part of an address that is a secret as a whole.
+pub(super) fn webhook(text: &str, from: usize) -> Option<Hit> {
+    let found = WEBHOOKS.iter().filter_map(|(address, parts)| {
+        let start = from + text.get(from..)?.find(address)? + address.len();
+        let path = until(text.get(start..)?, |c| ends_url(c) || matches!(c, '?' | '#' | ')' | ',' | '\\'));
+        let secret = path.splitn(parts + 1, '/').nth(*parts)?;
+        let secret = if *parts == 0 { secret.split('/').next()? } else { secret.trim_end_matches('/') };
+        let offset = path.find(secret)?;
+        let start = start + offset;
+        (secret.len() >= 8 && !is_masked(secret) && !secret.ends_with("***")).then_some(Hit {
+            start,
+            end: start + secret.len(),
+            with: Mask::Stars,
+        })
+    });
+    found.min_by_key(|hit| hit.start)
+}
+
 fn ends_url(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }

@@ -1,6 +1,8 @@
 //! Commands and what is decided about them.
 
 mod asked;
+mod differential;
+mod disguised;
 mod judged;
 mod led_to;
 mod month;
@@ -13,6 +15,7 @@ use hermes_types::Verdict;
 use proptest::prelude::*;
 
 use asked::{DANGEROUS, DENIED, DISGUISED};
+use disguised::{HARMLESS_TWINS, HIDDEN};
 use judged::{JUDGED, NEVER};
 use led_to::{FOLLOWED, TEXTS, UNSEEN, WRAPPED};
 use month::MONTH;
@@ -118,6 +121,19 @@ fn what_a_command_leads_to_is_asked_about() {
 fn no_spelling_is_simply_run() {
     let run: Vec<&&str> = SPELLINGS.iter().filter(|command| keys(command).is_empty()).collect();
     assert!(run.is_empty(), "{run:#?}");
+}
+
+#[test]
+fn what_bash_would_run_is_not_hidden() {
+    assert!(HIDDEN.len() >= 100);
+    let run: Vec<&&str> = HIDDEN.iter().filter(|command| keys(command).is_empty()).collect();
+    assert!(run.is_empty(), "{run:#?}");
+    let asked: Vec<(&&str, Vec<String>)> = HARMLESS_TWINS
+        .iter()
+        .map(|command| (command, keys(command)))
+        .filter(|(_, keys)| !keys.is_empty())
+        .collect();
+    assert!(asked.is_empty(), "{asked:#?}");
 }
 
 /// Whatever leads to one dangerous command leads to any other.

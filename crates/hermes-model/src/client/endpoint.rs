@@ -9,6 +9,7 @@ use hermes_types::{BoxFuture, Cancel, Secret};
 use super::learnt::Learnt;
 use crate::context_window::Origin;
 use crate::price::Prices;
+use crate::provider::ModelChoice;
 use crate::wire::{Cause, Failure, WireOptions};
 
 /// A model at a provider.
@@ -16,8 +17,12 @@ use crate::wire::{Cause, Failure, WireOptions};
 pub struct Endpoint {
     /// The id sent in requests.
     pub model: String,
+    /// Whether somebody chose the model.
+    pub model_choice: ModelChoice,
     pub wire: WireOptions,
     pub credentials: Arc<dyn Credentials>,
+    /// Where the key was found, for messages: a variable, a file, a setting.
+    pub key_origin: Option<String>,
     /// The window as configured or learnt; a guess by family otherwise.
     pub context_window: u64,
     pub window_origin: Origin,

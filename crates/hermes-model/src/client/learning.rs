@@ -1,9 +1,11 @@
 //! Finding out about an endpoint after it has answered.
 //!
 //! Decides what is worth asking and starts it in the background; how it is asked is `discovery`'s affair. Invariant:
-//! nothing here happens before a first reply, and nothing here is waited for.
+//! nothing here happens before a first reply, and nothing here is waited for; what a local server has to be asked first
+//! is in `local`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_task::spawn_named;
 use hermes_types::{Cancel, Completion, CostStatus, Usage};
@@ -17,7 +19,7 @@ use crate::provider::LearntWindows;
 /// Permission to find out, and until when.
 #[derive(Debug, Clone)]
 pub struct Learning {
-    lookup: Lookup,
+    pub(super) lookup: Lookup,
     /// Ends what is still running; the answers that are missing then are asked for another time.
     cancel: Cancel,
 }
@@ -25,6 +27,10 @@ pub struct Learning {
 impl Learning {
     pub fn new(lookup: Lookup, cancel: Cancel) -> Self {
         Self { lookup, cancel }
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.lookup.means().clock.monotonic()
     }
 
     /// An answer has come.
@@ -40,7 +46,7 @@ impl Learning {
             });
         }
         let used = completion.usage.map_or(0, Usage::prompt);
-        let now = self.lookup.means().clock.monotonic();
+        let now = self.now();
         let may_ask = |subject| endpoint.learnt.may_ask(subject, now);
         let grown = used.saturating_mul(2) > endpoint.window();
         let window_matters = grown && self.lookup.should_ask_window(endpoint) && may_ask(Subject::Window);

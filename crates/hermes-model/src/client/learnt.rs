@@ -20,6 +20,11 @@ pub struct Learnt {
     prices: Mutex<Option<Prices>>,
     asked_window: Mutex<Option<Duration>>,
     asked_prices: Mutex<Option<Duration>>,
+    asked_local: Mutex<Option<Duration>>,
+    /// The window an Ollama server is to be asked for.
+    ollama_window: AtomicU64,
+    /// The only model of a local server, where nobody chose one.
+    served: Mutex<Option<String>>,
 }
 
 /// What can be asked about an endpoint.
@@ -27,6 +32,8 @@ pub struct Learnt {
 pub(super) enum Subject {
     Window,
     Prices,
+    /// What a local server has to be asked first.
+    Local,
 }
 
 /// The same is not asked again before that.
@@ -47,6 +54,22 @@ impl Learnt {
 
     pub fn set_prices(&self, prices: Prices) {
         *self.prices.lock().unwrap_or_else(PoisonError::into_inner) = Some(prices);
+    }
+
+    pub(super) fn ollama_window(&self) -> Option<u64> {
+        Some(self.ollama_window.load(Ordering::Relaxed)).filter(|window| *window > 0)
+    }
+
+    pub(super) fn set_ollama_window(&self, window: u64) {
+        self.ollama_window.store(window, Ordering::Relaxed);
+    }
+
+    pub(super) fn served(&self) -> Option<String> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_served(&self, model: String) {
+        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
     }
 
     /// The provider named its limit when it refused a request.
@@ -71,6 +94,7 @@ impl Learnt {
         let slot = match subject {
             Subject::Window => &self.asked_window,
             Subject::Prices => &self.asked_prices,
+            Subject::Local => &self.asked_local,
         };
         let mut asked = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let free = asked.is_none_or(|then| now.saturating_sub(then) >= PAUSE);

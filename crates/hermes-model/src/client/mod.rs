@@ -10,7 +10,9 @@ mod endpoint;
 mod exchange;
 mod learning;
 mod learnt;
+mod local;
 mod persistence;
+mod refusal_words;
 mod shown;
 
 use std::sync::Arc;
@@ -131,6 +133,12 @@ impl ModelClient {
         shown: &mut Shown<'_>,
     ) -> Result<Completion, GaveUp> {
         let mut endpoint = endpoint.clone();
+        if let Some(learning) = &self.learning {
+            match learning.prepare_local(&mut endpoint, &request.cancel).await {
+                Ok(note) => note.into_iter().for_each(|note| shown.status(note)),
+                Err(words) => return Err(unusable(words, has_fallback)),
+            }
+        }
         let mut request = request.clone();
         request.model.clone_from(&endpoint.model);
         let mut tries = Tries::default();
@@ -182,10 +190,17 @@ impl ModelClient {
                             "Invalid API response shape. Likely rate limited or malformed provider response.";
                         return Err(GaveUp::Final(gave_up(format!("{message} ({missing})"), None)));
                     }
-                    self.wait(invalid_response_backoff(tries.count), &request).await?;
+                    let wait = invalid_response_backoff(tries.count);
+                    shown.status(format!(
+                        "{} sent no usable answer ({missing}). Trying again in {} s.",
+                        endpoint.wire.base.host(),
+                        wait.as_secs()
+                    ));
+                    self.wait(wait, &request).await?;
                 }
                 Trouble::Failed(failure) => {
                     let (presented, summary) = (sending.presented, failure.summary());
+                    let (refused, shown_key) = ((*failure).clone(), presented.clone());
                     let remedied = self
                         .remedy(
                             *failure,
@@ -206,7 +221,21 @@ impl ModelClient {
                         let sent = Sending { client, endpoint, presented, streaming, patience, clock };
                         self.dump(occasion, &sent, &request, Some(&summary));
                     }
-                    remedied?;
+                    match remedied {
+                        Err(GaveUp::Final(ModelError::GiveUp { message, status })) => {
+                            let learning = self.learning.as_ref();
+                            let words = refusal_words::explain(
+                                &refused,
+                                &endpoint,
+                                &shown_key,
+                                learning,
+                                &request.cancel,
+                            )
+                            .await;
+                            return Err(GaveUp::Final(gave_up(words.unwrap_or(message), status)));
+                        }
+                        other => other?,
+                    }
                 }
             }
         }
@@ -323,6 +352,9 @@ impl ModelClient {
                 Ok(())
             }
             Remedy::DropField(field) => {
+                if field == Field::Tools {
+                    shown.status(format!("{} cannot use tools; it answers without them.", endpoint.model));
+                }
                 drop_field(endpoint, field);
                 Ok(())
             }
@@ -379,7 +411,7 @@ impl ModelClient {
         if has_fallback {
             return GaveUp::MoveOn(format!("{summary}."));
         }
-        GaveUp::Final(gave_up(format!("API call failed after {attempts} retries: {summary}"), status))
+        GaveUp::Final(gave_up(format!("API call failed after {attempts} attempts: {summary}"), status))
     }
 }
 

@@ -7,12 +7,58 @@ use serde_json::{Value, json};
 
 use super::Lookup;
 use super::ask::Question;
-use crate::client::Presented;
-use crate::context_window::{from_lm_studio, from_ollama, from_props};
+use crate::client::{Endpoint, Presented};
+use crate::context_window::{from_lm_studio, from_ollama, from_props, ollama_num_ctx};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What Ollama says about one of its models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OllamaModel {
+    /// The window its Modelfile sets.
+    pub num_ctx: Option<u64>,
+    /// The window it was trained with.
+    pub trained: Option<u64>,
+    pub uses_tools: bool,
+}
+
+impl OllamaModel {
+    fn read(body: &[u8]) -> Option<Self> {
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        answer.get("model_info").or_else(|| answer.get("details"))?;
+        // Servers from before the list of abilities do not have it.
+        let abilities = answer.get("capabilities").and_then(Value::as_array);
+        let uses_tools = abilities.is_none_or(|list| list.iter().any(|ability| ability == "tools"));
+        Some(Self { num_ctx: ollama_num_ctx(body), trained: from_ollama(body), uses_tools })
+    }
+}
+
 impl Lookup {
+    /// Asks a local server about a model in Ollama's way; nothing if it is another kind of server.
+    pub(crate) async fn ollama_model(
+        &self,
+        endpoint: &Endpoint,
+        model: &str,
+        cancel: &Cancel,
+    ) -> Option<OllamaModel> {
+        let presented = endpoint.credentials.current(cancel).await.ok()?;
+        let root = endpoint.wire.base.as_str().trim_end_matches("/v1");
+        let question = Question::post(&format!("{root}/api/show"), json!({"model": model, "name": model}));
+        OllamaModel::read(&question.showing(presented).within(PATIENCE).ask(&self.means, cancel).await.ok()?)
+    }
+
+    /// Asks a local server which models it serves.
+    pub(crate) async fn served_models(&self, endpoint: &Endpoint, cancel: &Cancel) -> Vec<String> {
+        let Ok(presented) = endpoint.credentials.current(cancel).await else { return Vec::new() };
+        let url = format!("{}/models", endpoint.wire.base.as_str());
+        let question = Question::get(&url).showing(presented).within(PATIENCE);
+        let Ok(body) = question.ask(&self.means, cancel).await else { return Vec::new() };
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let served = answer.get("data").or_else(|| answer.get("models")).and_then(Value::as_array);
+        let ids = served.into_iter().flatten().filter_map(|model| model.get("id")?.as_str());
+        ids.filter(|id| !id.trim().is_empty()).map(str::to_owned).collect()
+    }
+
     /// Asks the servers people run, one after the other, each by the question that only it answers.
     pub(super) async fn local_window(
         &self,

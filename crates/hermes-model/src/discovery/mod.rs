@@ -21,6 +21,7 @@ use hermes_types::{Cancel, Timestamp};
 use crate::credential::Means;
 use cache::Shelf;
 
+pub use local::OllamaModel;
 pub use models::{Age, ListedModel, Unlisted};
 pub use zai::ZaiSite;
 

@@ -200,7 +200,7 @@ impl Chains<'_> {
         self.ask(&Choice::of("custom", &model)).ok()
     }
 
-    /// An address of the task's own; the OpenRouter key never goes there unless it is OpenRouter.
+    /// An address of the task's own; keys of other endpoints do not go there.
     fn direct(&self) -> Result<Target, ResolveError> {
         let model = self
             .wish
@@ -210,11 +210,7 @@ impl Chains<'_> {
             .unwrap_or_else(|| "gpt-4o-mini".to_owned());
         self.ask(&Choice {
             base_url: self.wish.base_url.clone(),
-            api_key: self
-                .wish
-                .api_key
-                .clone()
-                .or_else(|| self.facts.key_in(&["OPENAI_API_KEY"]).map(|found| found.key)),
+            api_key: self.wish.api_key.clone(),
             ..Choice::of("custom", &model)
         })
     }

@@ -188,6 +188,7 @@ impl Search<'_> {
         let host = |text: &str| Base::parse(text).host().to_owned();
         let known =
             [Some(provider.base_url.to_owned()), self.configured_base(), self.base_in_environment(provider)];
-        provider.kind == Kind::Aws || known.into_iter().flatten().any(|own| host(&own) == host(url))
+        let at_aws = provider.kind == Kind::Aws && Base::parse(url).is_under("amazonaws.com");
+        at_aws || known.into_iter().flatten().any(|own| host(&own) == host(url))
     }
 }

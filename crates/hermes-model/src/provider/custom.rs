@@ -1,7 +1,8 @@
 //! OpenRouter, and endpoints that stand in its place.
 //!
-//! Invariant: `OPENROUTER_API_KEY` is shown to openrouter.ai, or to the address that was set for OpenRouter, and to
-//! nobody else.
+//! Invariant: a key is shown only to a host it was configured for. `OPENROUTER_API_KEY` belongs to openrouter.ai or to
+//! the address that was set for OpenRouter; `OPENAI_API_KEY` to api.openai.com, to `OPENAI_BASE_URL`, or to the endpoint in
+//! the `model` section. An address given for one call gets a key only if that key's host is the same.
 
 use hermes_config::settings::CustomProvider;
 
@@ -101,7 +102,22 @@ fn key(search: &Search<'_>, asked: Asked, base: &Base, origin: Origin) -> Option
             .or_else(|| configured().filter(|_| asked == Asked::OpenRouter));
     }
     let studio = || facts.key_in(&[LM_STUDIO.2]).filter(|_| search.is_lm_studio());
-    explicit.or_else(beside_base).or_else(studio).or_else(|| facts.key_in(&["OPENAI_API_KEY"]))
+    let chosen_in_file =
+        origin == Origin::Config || search.configured_base().is_some_and(|own| is_same_host(&own, base));
+    let beside_same_base = || configured().filter(|_| chosen_in_file);
+    let openai =
+        || facts.key_in(&["OPENAI_API_KEY"]).filter(|_| chosen_in_file || openai_key_fits(facts, base));
+    explicit.or_else(beside_same_base).or_else(studio).or_else(openai)
+}
+
+/// Tells whether `OPENAI_API_KEY` may be shown to an address: it is OpenAI's own, or the one set beside the key.
+pub(super) fn openai_key_fits(facts: &Facts, base: &Base) -> bool {
+    base.host() == "api.openai.com"
+        || facts.address_in("OPENAI_BASE_URL").is_some_and(|own| is_same_host(&own, base))
+}
+
+fn is_same_host(url: &str, base: &Base) -> bool {
+    Base::parse(url).host() == base.host()
 }
 
 /// What an endpoint is shown when there is no key for it.

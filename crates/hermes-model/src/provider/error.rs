@@ -9,17 +9,13 @@ pub enum ResolveError {
     #[error("Unknown provider '{name}'.")]
     UnknownProvider { name: String },
     /// Ask for a key.
-    #[error(
-        "Provider '{provider}' has no credentials. Set {variable} in ~/.hermes/.env, or run `hermes model`."
-    )]
+    #[error("Provider '{provider}' has no credentials. Set its key: hermes config set {variable} KEY")]
     NoKey { provider: String, variable: String },
     /// Ask for a sign-in.
-    #[error(
-        "You are not signed in to '{provider}'. Run `hermes model` and choose it, or `hermes login`.{hint}"
-    )]
+    #[error("You are not signed in to '{provider}'. Sign in: hermes login --provider {provider}{hint}")]
     NotSignedIn { provider: String, hint: String },
     /// Ask for an address.
-    #[error("Provider '{provider}' has no address. Set model.base_url, or run `hermes model`.")]
+    #[error("Provider '{provider}' has no address. Set it: hermes config set model.base_url URL")]
     NoAddress { provider: String },
     /// Ask for another credential: this kind cannot be used.
     #[error("{why}")]

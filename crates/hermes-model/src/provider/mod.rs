@@ -13,7 +13,6 @@ mod facts;
 pub mod fallback;
 mod known;
 mod likeness;
-pub mod local;
 pub mod name;
 pub mod registry;
 mod resolve;

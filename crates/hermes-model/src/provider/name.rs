@@ -1,7 +1,9 @@
 //! Model strings as people type them: `model`, `provider:model`, `custom:name:model`.
 
-use hermes_config::{ALIASES, canonical_provider};
+use hermes_config::settings::CustomProvider;
+use hermes_config::{ALIASES, canonical_provider, custom_slug};
 
+use super::facts::Facts;
 use super::registry::Provider;
 
 /// What a typed model string asks for.
@@ -13,7 +15,13 @@ pub struct Wanted {
 }
 
 /// Splits at the first colon only where the left side is a provider and the right side is not the tag of a local model.
-pub fn parse(text: &str) -> Wanted {
+/// `custom:a:b` names the user's own endpoint `a` if there is one, and else the model `a:b` of the configured endpoint.
+pub fn parse(text: &str, facts: &Facts) -> Wanted {
+    let own = || CustomProvider::all(&facts.config).into_iter().map(|entry| custom_slug(&entry.name));
+    split(text, |name| own().any(|slug| slug == custom_slug(name)))
+}
+
+fn split(text: &str, is_own: impl Fn(&str) -> bool) -> Wanted {
     let text = text.trim();
     let whole = || Wanted { provider: None, model: text.to_owned() };
     let Some((left, right)) = text.split_once(':') else { return whole() };
@@ -25,6 +33,7 @@ pub fn parse(text: &str) -> Wanted {
         && let Some((name, model)) = right.split_once(':')
         && !name.trim().is_empty()
         && !model.trim().is_empty()
+        && (is_own(name.trim()) || !is_tag(model.trim()))
     {
         return Wanted { provider: Some(format!("custom:{}", name.trim())), model: model.trim().to_owned() };
     }
@@ -91,7 +100,7 @@ mod tests {
         #[track_caller]
         fn check(text: &str, provider: Option<&str>, model: &str) {
             let wanted = Wanted { provider: provider.map(str::to_owned), model: model.to_owned() };
-            assert_eq!(parse(text), wanted, "{text}");
+            assert_eq!(split(text, |name| name == "my box"), wanted, "{text}");
         }
         check("gpt-5.4", None, "gpt-5.4");
         check("anthropic:claude-opus-4-6", Some("anthropic"), "claude-opus-4-6");
@@ -104,6 +113,11 @@ mod tests {
         check("anthropic/claude-3.5-sonnet:beta", None, "anthropic/claude-3.5-sonnet:beta");
         check("nvidia/nemotron:free", None, "nvidia/nemotron:free");
         check("custom:my box:qwen3:27b", Some("custom:my box"), "qwen3:27b");
+        check("custom:my box:8b", Some("custom:my box"), "8b");
+        check("custom:qwen3:8b", Some("custom"), "qwen3:8b");
+        check("custom:llama3.2:latest", Some("custom"), "llama3.2:latest");
+        check("custom:hf.co/x/y:Q4_K_M", Some("custom"), "hf.co/x/y:Q4_K_M");
+        check("custom:nowhere:model", Some("custom:nowhere"), "model");
         check("custom:llama3", Some("custom"), "llama3");
         check("qwen3.5:27b", None, "qwen3.5:27b");
         // Trap 10: a recognised prefix in front of a tag is a model of a local server.

@@ -34,7 +34,7 @@ impl Choice {
     }
 
     /// Blank fields count as empty, and addresses lose their final slash.
-    fn tidy(&self) -> Self {
+    fn tidy(&self, facts: &Facts) -> Self {
         let said = |text: &Option<String>| {
             text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
         };
@@ -45,7 +45,7 @@ impl Choice {
             api_key: self.api_key.clone().filter(|key| !key.is_empty()),
         };
         if let (None, Some(model)) = (&choice.provider, &choice.model) {
-            let wanted = name::parse(model);
+            let wanted = name::parse(model, facts);
             choice.provider = wanted.provider;
             choice.model = Some(wanted.model);
         }
@@ -85,7 +85,7 @@ impl Resolved {
 
 /// Finds the provider, address, model and key for a choice.
 pub fn resolve(facts: &Facts, choice: &Choice, surface: Surface) -> Result<Resolved, ResolveError> {
-    let choice = choice.tidy();
+    let choice = choice.tidy(facts);
     let requested = precedence::provider(&facts.config, &facts.env, choice.provider.as_deref());
     let search = Search { facts, choice: &choice, surface, requested: &requested };
     let target = match search.named()? {
@@ -168,12 +168,14 @@ impl Search<'_> {
             }
             _ => {}
         }
-        // A foreign address on the command line is an endpoint of its own: the configured provider's key stays home.
+        // A foreign address is an endpoint of its own, whoever chose it: the provider's key stays home. A key given beside it
+        // is meant for it.
         if let Some(url) = &self.choice.base_url
-            && self.choice.provider.is_none()
+            && self.choice.api_key.is_none()
             && !self.owns(provider, url)
         {
-            return self.address(Asked::Auto);
+            let asked = if self.choice.provider.is_none() { Asked::Auto } else { Asked::Custom };
+            return self.address(asked);
         }
         let mut parts = self.parts(provider);
         match provider.kind {
@@ -210,11 +212,10 @@ impl Search<'_> {
             let written = entry.api_key.as_ref().and_then(|key| FoundKey::new(key.expose(), &origin));
             written.or_else(|| self.facts.key_in(&[entry.api_key_env.as_deref()?]))
         };
-        let key = self
-            .choice
-            .key()
-            .or_else(|| own_key().filter(|_| at_home))
-            .or_else(|| self.facts.key_in(&["OPENAI_API_KEY"]));
+        let key = self.choice.key().or_else(|| own_key().filter(|_| at_home)).or_else(|| {
+            let fits = custom::openai_key_fits(self.facts, &Base::parse(&base));
+            self.facts.key_in(&["OPENAI_API_KEY"]).filter(|_| fits)
+        });
         parts.base_url = custom::with_version(&base, entry.api_mode.as_deref());
         parts.api_mode = entry.api_mode.clone().or(parts.api_mode);
         if let Some(model) = &entry.model

@@ -20,9 +20,9 @@ use crate::discovery::{Age, Lookup, Unlisted};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SwitchError {
     /// Ask for a name.
-    #[error("No model was named.")]
+    #[error("Name a model, for example: hermes model openrouter:anthropic/claude-opus-4.6")]
     Empty,
-    #[error("A model's name holds no blanks.")]
+    #[error("Model names must not contain spaces.")]
     Blank,
     /// Show why there is no such endpoint.
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub fn plan(
     if text.is_empty() {
         return Err(SwitchError::Empty);
     }
-    let wanted = name::parse(text);
+    let wanted = name::parse(text, facts);
     if wanted.model.chars().any(char::is_whitespace) {
         return Err(SwitchError::Blank);
     }

@@ -155,8 +155,10 @@ impl Target {
     pub fn endpoint(&self, means: &Means) -> Endpoint {
         Endpoint {
             model: self.model.clone(),
+            model_choice: self.model_choice,
             wire: self.wire.clone(),
             credentials: self.keys.credentials(means),
+            key_origin: self.key_origin.clone(),
             context_window: self.context_window,
             window_origin: self.window_origin,
             prices: self.prices,

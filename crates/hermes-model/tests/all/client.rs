@@ -44,6 +44,8 @@ impl Bench {
         };
         Endpoint {
             model: "test-model".into(),
+            model_choice: hermes_model::provider::ModelChoice::Said,
+            key_origin: None,
             wire: WireOptions::new(mode, provider, &base),
             credentials: Arc::new(FixedKey(presented)),
             context_window: 128_000,
@@ -182,7 +184,7 @@ async fn giving_up_has_words_and_a_status() {
     for (status, message, words) in [
         (401, "invalid api key", "invalid api key"),
         (404, "model not found", "model not found"),
-        (500, "the house is on fire", "API call failed after 3 retries"),
+        (500, "the house is on fire", "API call failed after 3 attempts"),
     ] {
         let bench = Bench::new(Script::new().reply(Reply::fail(status, message).forever())).await;
         let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
@@ -312,7 +314,7 @@ async fn cancelling_ends_a_stalled_stream_and_closes_the_connection() {
 
 #[tokio::test]
 async fn cancelling_ends_a_wait_between_attempts() {
-    let bench = Bench::new(Script::new().reply(Reply::fail(429, "later").retry_after(500).forever())).await;
+    let bench = Bench::new(Script::new().reply(Reply::fail(429, "later").retry_after(200).forever())).await;
     let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
     let request = bench.request("hi");
     let mut sink = |delta| {
@@ -324,13 +326,23 @@ async fn cancelling_ends_a_wait_between_attempts() {
     bench.server.assert_requests(1);
 }
 
+/// Nobody sits before a screen for an hour: a long wait is told, and so is what no wait can mend.
 #[tokio::test]
-async fn a_wait_beyond_the_deadline_is_not_begun() {
-    let bench = Bench::new(Script::new().reply(Reply::fail(429, "later").retry_after(3600).forever())).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
-    let (result, _) = ask(&client, &bench.request("hi")).await;
-    let error = result.unwrap_err();
-    assert!(matches!(&error, ModelError::DeadlinePassed(words) if words.contains("3600 s")), "{error}");
+async fn long_waits_and_used_up_quotas_are_not_waited_for() {
+    let quota =
+        json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}});
+    let replies = [
+        (Reply::fail(429, "later").retry_after(3600), "asks to wait 60 minutes"),
+        (Reply::http(429, quota), "quota is used up"),
+    ];
+    for (reply, words) in replies {
+        let bench = Bench::new(Script::new().reply(reply.forever())).await;
+        let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+        let (result, _) = ask(&client, &bench.request("hi")).await;
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+        bench.server.assert_requests(1);
+    }
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use hermes_model::credential::pool::{PoolName, Strategy};
 use hermes_model::credential::{
     Keys, Progress, SignIn, SignInError, aws, login, login_to_nous, logout, nous,
 };
-use hermes_net::{Client, Config, Proxies, Verification};
-use hermes_testkit::{ModelServer, Script, TempHome, TestClock};
+use hermes_net::Verification;
+use hermes_testkit::{ModelServer, Script, TempHome};
 use hermes_types::{Cancel, Secret};
 use serde_json::{Value, json};
 
@@ -533,35 +533,6 @@ async fn anthropics_file_is_renewed_in_place() {
     // Refused, and both servers refuse too: the words say where the token came from.
     let told = renew(&*file).await.unwrap_err();
     assert!(told.contains("credentials.json") && !told.contains("aref"), "{told}");
-}
-
-#[tokio::test]
-async fn a_local_server_names_its_only_model() {
-    use hermes_model::provider::{Choice, Facts, local, resolve};
-    async fn check(models: &[&str], model: Option<&str>, expected: &str) {
-        let mut stage = Stage::new("", &json!({}), &[]).await;
-        // A clock that stands still: nothing here waits, and no timeout may pass.
-        let clock = Arc::new(TestClock::new());
-        stage.means.net =
-            Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
-        stage.means.clock = clock;
-        let script = models.iter().fold(Script::new(), |script, id| script.model(*id, json!({})));
-        let server = ModelServer::start(script).await.unwrap();
-        let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
-        let facts = Facts::read(&Home::at(stage.home.path()), config, stage.means.env.clone());
-        let choice = Choice {
-            base_url: Some(server.base_url()),
-            model: model.map(str::to_owned),
-            ..Choice::default()
-        };
-        let resolved = resolve(&facts, &choice, hermes_config::Surface::Cli).unwrap();
-        let mut target = resolved.target().unwrap();
-        local::take_served_model(&mut target, &stage.means, &Cancel::new()).await;
-        assert_eq!(target.model, expected);
-    }
-    check(&["only"], None, "only").await;
-    check(&["one", "two"], None, "anthropic/claude-opus-4.6").await;
-    check(&["only"], Some("mine"), "mine").await;
 }
 
 #[test]

@@ -40,6 +40,8 @@ fn endpoint(stage: &Stage, provider: &str, mode: Mode, model: &str) -> Endpoint 
     };
     Endpoint {
         model: model.to_owned(),
+        model_choice: hermes_model::provider::ModelChoice::Said,
+        key_origin: None,
         wire: WireOptions::new(mode, provider, &base),
         credentials: Arc::new(FixedKey(key)),
         context_window: 128_000,
@@ -342,4 +344,91 @@ fn known_models_survive_strangers() {
     check(r#"{"m@b": 3}"#, None);
     check("[]", None);
     check("", None);
+}
+
+#[tokio::test]
+async fn ollama_is_asked_for_the_window_it_is_given() {
+    let show = json!({
+        "model_info": {"qwen3.context_length": 40_960},
+        "parameters": "num_ctx 16384",
+        "capabilities": ["completion", "tools"],
+    });
+    let stage = Stage::still(&(answer(10) + &answer(10) + &post("/api/show", &show)), &[]).await;
+    let endpoint = endpoint(&stage, "custom", Mode::Chat, "m");
+    let client = client(&stage, &endpoint);
+    ask(&stage, &client).await.unwrap();
+    ask(&stage, &client).await.unwrap();
+    // Once in a process, before the first request; every request says the window.
+    assert_eq!(stage.paths(), ["POST /api/show", "POST /v1/chat/completions", "POST /v1/chat/completions"]);
+    for at in [1, 2] {
+        assert_eq!(stage.server.request(at).json()["options"], json!({"num_ctx": 16_384}));
+    }
+    assert_eq!(client.context_window("m"), 16_384);
+}
+
+#[tokio::test]
+async fn a_model_without_tools_is_said_to_be_one() {
+    let show = json!({"model_info": {"x.context_length": 8_192}, "capabilities": ["completion"]});
+    let stage = Stage::still(&(answer(10) + &post("/api/show", &show)), &[]).await;
+    let endpoint = endpoint(&stage, "custom", Mode::Chat, "m");
+    let mut told = Vec::new();
+    let mut asked = request("m", vec![Message::user("hi")]);
+    asked.deadline = Deadline::after(&stage.clock, Duration::from_mins(5));
+    let mut sink = |delta| {
+        if let hermes_types::Delta::Status(text) = delta {
+            told.push(text);
+        }
+    };
+    client(&stage, &endpoint).complete(&asked, &mut sink).await.unwrap();
+    assert_eq!(told, ["m cannot use tools; it can only talk. Choose another with: hermes model"]);
+}
+
+#[tokio::test]
+async fn a_local_server_names_its_only_model() {
+    async fn check(models: &[&str]) -> (Result<(), String>, Option<String>) {
+        let data: Vec<_> = models.iter().map(|id| json!({"id": id})).collect();
+        let stage = Stage::still(&(answer(10) + &get("/v1/models", &json!({"data": data}))), &[]).await;
+        let mut endpoint = endpoint(&stage, "custom", Mode::Chat, "anthropic/claude-opus-4.6");
+        endpoint.model_choice = hermes_model::provider::ModelChoice::Assumed;
+        let done = ask(&stage, &client(&stage, &endpoint)).await.map(drop).map_err(|error| error.to_string());
+        let sent = stage.server.requests().into_iter().find(|sent| sent.path().ends_with("/completions"));
+        (done, sent.map(|sent| sent.json()["model"].as_str().unwrap_or_default().to_owned()))
+    }
+    assert_eq!(check(&["only"]).await, (Ok(()), Some("only".to_owned())));
+    let (several, sent) = check(&["one", "two"]).await;
+    let several = several.unwrap_err();
+    assert!(several.contains("serves one, two") && several.contains("hermes model custom:one"), "{several}");
+    assert_eq!(sent, None, "no name of another vendor is sent");
+}
+
+/// A refusal names who refused, what, and what to do.
+#[tokio::test]
+async fn refusals_are_told_in_words_that_help() {
+    async fn check(reply: &str, expected: &[&str]) {
+        let replies = format!("  - when: {{path: /v1/chat/completions}}\n    {reply}\n")
+            + &get("/v1/models", &json!({"data": [{"id": "llama3.2:latest"}, {"id": "qwen3:8b"}]}));
+        let stage = Stage::still(&replies, &[]).await;
+        let mut endpoint = endpoint(&stage, "custom", Mode::Chat, "llama3.2");
+        endpoint.key_origin = Some("OPENROUTER_API_KEY".to_owned());
+        let told = ask(&stage, &client(&stage, &endpoint)).await.unwrap_err().to_string();
+        for words in expected {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        assert!(!told.contains(KEY), "{told}");
+    }
+    check(
+        "http: {status: 401, body: {error: {message: 'no'}}}",
+        &["127.0.0.1 rejected OPENROUTER_API_KEY", "hermes config set OPENROUTER_API_KEY KEY"],
+    )
+    .await;
+    check(
+        "http: {status: 404, body: {error: {message: 'model not found'}}}",
+        &["127.0.0.1 has no model \"llama3.2\"; it has llama3.2:latest, qwen3:8b"],
+    )
+    .await;
+    check(
+        "http: {status: 403, body: '<!doctype html><title>Sign in to Wi-Fi</title>'}",
+        &["answered with a web page", "Wi-Fi login"],
+    )
+    .await;
 }

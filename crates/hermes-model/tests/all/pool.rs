@@ -258,6 +258,8 @@ async fn a_revoked_key_is_put_away_and_the_next_one_answers() {
     let stage = Stage::new(replies, &json!({"credential_pool": {"zai": entries}}), &[]).await;
     let endpoint = Endpoint {
         model: "m".to_owned(),
+        model_choice: hermes_model::provider::ModelChoice::Said,
+        key_origin: None,
         wire: WireOptions::new(Mode::Chat, "zai", &stage.server.base_url()),
         credentials: Arc::new(Pool::open(&stage.means, pool_name(Strategy::FillFirst))),
         context_window: 128_000,

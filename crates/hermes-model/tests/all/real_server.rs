@@ -131,6 +131,8 @@ impl Peer {
         let secret = Secret::new(key);
         let endpoint = Endpoint {
             model: model.to_owned(),
+            model_choice: hermes_model::provider::ModelChoice::Said,
+            key_origin: None,
             wire: WireOptions::new(mode, "custom", &base),
             credentials: Arc::new(FixedKey(match mode {
                 Mode::Anthropic => Presented::ApiKeyHeader(secret),
@@ -249,7 +251,7 @@ async fn it_refuses(peer: &Peer) {
         assert!(!format!("{error} {error:?}").contains("sk-wrong-0123456789"), "{mode:?}: {error}");
     }
     for (model, words) in
-        [("limited", "API call failed after 3 retries"), ("failing", "API call failed after 3 retries")]
+        [("limited", "API call failed after 3 attempts"), ("failing", "API call failed after 3 attempts")]
     {
         let (result, _) = peer.ask(Mode::Chat, model, vec![Message::user("hi")]).await;
         let error = result.unwrap_err();

@@ -6,9 +6,9 @@ mod stream;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use hermes_types::{SessionId, Usage, random_hex};
+use hermes_types::{SessionId, TurnId, Usage};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -16,8 +16,8 @@ use crate::error::ApiError;
 use crate::field;
 use crate::follow::Listener;
 use crate::guard::read_body;
-use crate::keyed;
-use crate::run;
+use crate::keyed::{self, Identity};
+use crate::run::{self, Session};
 use crate::said::Said;
 use request::ChatRequest;
 
@@ -31,29 +31,25 @@ pub(crate) async fn completions(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let named = named_session(&app, &headers)?;
+    let named = named_session(&headers)?;
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let request = ChatRequest::read(&body, named)?;
-    let keyed = keyed::request("/v1/chat/completions", &headers, &body, &SAME)?;
     let room = app.room()?;
+    let path = "/v1/chat/completions";
+    let identity = Identity { path, headers: &headers, body: &body, fields: &SAME };
+    let ticket = keyed::admit(&app, &identity).await?;
     if request.stream {
-        return Ok(stream::answer(&app, request, keyed, room));
+        return Ok(stream::answer(&app, request, ticket, room));
     }
     let model = request.model_or(&app.settings.model_name);
-    let ran = run::perform(&app, keyed, request.asked, Listener(None), room).await?;
-    Ok(answer(&app, &model, &ran.said))
+    let (id, session) = (completion_id(ticket.turn()), request.asked.session.clone());
+    let ran = run::perform(&app, ticket, request.asked, Listener::nobody(), room).await?;
+    Ok(answer(&app, &id, &model, &ran.said, &session))
 }
 
-/// The session a client wants to go on with. Only who has the key may read what is in it.
-pub(crate) fn named_session(app: &App, headers: &HeaderMap) -> Result<Option<SessionId>, ApiError> {
+/// The session a client wants to go on with.
+pub(crate) fn named_session(headers: &HeaderMap) -> Result<Option<SessionId>, ApiError> {
     let Some(given) = headers.get(&SESSION) else { return Ok(None) };
-    if app.settings.key.is_none() {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "session_header_needs_key",
-            "X-Hermes-Session-Id needs a server with API_SERVER_KEY",
-        ));
-    }
     let name = "X-Hermes-Session-Id";
     session_id(given.to_str().unwrap_or_default(), name).map(Some)
 }
@@ -76,27 +72,36 @@ pub(crate) fn session_header(session: &SessionId) -> Option<(HeaderName, HeaderV
 }
 
 /// A finished turn as one answer.
-fn answer(app: &App, model: &str, said: &Said) -> Response {
+fn answer(app: &App, id: &str, model: &str, said: &Said, session: &Session) -> Response {
     let body = json!({
-        "id": completion_id(),
+        "id": id,
         "object": "chat.completion",
         "created": app.seconds(),
         "model": model,
         "choices": [{
             "index": 0,
-            "message": {"role": "assistant", "content": said.text},
+            "message": {"role": "assistant", "content": said.text, "refusal": null, "annotations": []},
+            "logprobs": null,
             "finish_reason": said.finish.as_str(),
         }],
+        "service_tier": null,
+        "system_fingerprint": null,
         "usage": usage(said.usage),
         "hermes": said.state(),
     });
     let mut response = Json(body).into_response();
-    response.headers_mut().extend(session_header(&said.session));
+    response.headers_mut().extend(session_header(session.told(&said.session)));
     response
 }
 
-pub(crate) fn completion_id() -> String {
-    format!("chatcmpl-{}", random_hex(29))
+/// Returns the id of the answer a turn gives; the same for every repeat of its request.
+pub(crate) fn completion_id(turn: &TurnId) -> String {
+    format!("chatcmpl-{}", turn_digits(turn, 29))
+}
+
+/// Returns the first digits of a turn's id.
+pub(crate) fn turn_digits(turn: &TurnId, count: usize) -> String {
+    turn.as_str().chars().filter(char::is_ascii_hexdigit).take(count).collect()
 }
 
 pub(crate) fn usage(usage: Usage) -> Value {

@@ -1,11 +1,11 @@
 //! What a client asks for, checked field by field.
 
-use hermes_types::{Message, SessionId};
+use hermes_types::{Content, Message, SessionId};
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::field::{self, Object, kind};
-use crate::run::{Asked, Session, derived_session};
+use crate::run::{Asked, Session, ToolState, derived_session};
 
 /// A request that can be run.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl ChatRequest {
             history.first().map_or_else(|| input.text().into_owned(), |m| m.content.text().into_owned());
         let session = match named {
             Some(session) => Session::Named(session),
-            None => Session::Matching(derived_session(system.as_deref(), &first_words)),
+            None => Session::Matching(derived_session(system.as_deref(), &first_words), ToolState::Dropped),
         };
         Ok(Self {
             asked: Asked { history, input, instructions: system, session },
@@ -66,7 +66,30 @@ impl ChatRequest {
     }
 }
 
-/// The system texts as one, and what was said by user and assistant. Other roles are the client's own business.
+/// An answer with the calls the client ran for it, in words.
+fn with_calls(content: &Content, message: &Object) -> Content {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if calls.is_empty() {
+        return content.clone();
+    }
+    let field = |call: &Value, name: &str| {
+        call.pointer(&format!("/function/{name}")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let told =
+        calls.iter().map(|call| format!("[Called {}({})]", field(call, "name"), field(call, "arguments")));
+    let text = content.text();
+    let parts = Some(text.into_owned()).filter(|text| !text.trim().is_empty()).into_iter().chain(told);
+    Content::Text(parts.collect::<Vec<_>>().join("\n"))
+}
+
+/// What a tool of the client's came to.
+fn tool_result(content: &Content, message: &Object) -> Content {
+    let named = |name: &str| message.get(name).and_then(Value::as_str);
+    let of = named("name").or_else(|| named("tool_call_id")).unwrap_or("a tool");
+    Content::Text(format!("[Result of {of}]\n{}", content.text()))
+}
+
+/// The system texts as one, and what was said by user, assistant and the client's tools.
 fn read_messages(messages: &[Value]) -> Result<(Option<String>, Vec<Message>), ApiError> {
     let mut system = Vec::new();
     let mut history = Vec::new();
@@ -89,7 +112,9 @@ fn read_messages(messages: &[Value]) -> Result<(Option<String>, Vec<Message>), A
         match role {
             "system" | "developer" => system.push(content()?.text().into_owned()),
             "user" => history.push(Message::user(content()?)),
-            "assistant" => history.push(Message::assistant(content()?)),
+            "assistant" => history.push(Message::assistant(with_calls(&content()?, message))),
+            // The client's own tools are not ours to call; what they found is part of what was said.
+            "tool" | "function" => history.push(Message::user(tool_result(&content()?, message))),
             _ => {}
         }
     }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use hermes_store::KeyedRequest;
 use hermes_types::{Cancel, Delta, Event, OutcomeStatus};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::unbounded_channel;
 
 use super::request::ChatRequest;
 use super::{completion_id, usage};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::follow::{Heard, Listener, follow};
+use crate::follow::{EventQueue, Heard, Listener, follow};
+use crate::keyed::Ticket;
 use crate::run::{self, Asked, Ran, Session, StopOnDrop};
 use crate::sse::{self, Frames, Gone};
 
@@ -21,18 +20,18 @@ use crate::sse::{self, Frames, Gone};
 pub(super) fn answer(
     app: &App,
     request: ChatRequest,
-    keyed: Option<KeyedRequest>,
+    ticket: Ticket,
     room: OwnedSemaphorePermit,
 ) -> Response {
     let left = app.tasks.cancel_token().child_token();
     // A session the client named is told back at once; one that is found or made is not known yet.
     let session = match &request.asked.session {
         Session::Named(session) => super::session_header(session),
-        Session::Matching(_) => None,
+        Session::Continued(_) | Session::Matching(..) => None,
     };
     let (frames, response) = sse::stream(StopOnDrop(left.clone()), session.into_iter().collect());
     let chunks = Chunks {
-        id: completion_id(),
+        id: completion_id(ticket.turn()),
         created: app.seconds(),
         model: request.model_or(&app.settings.model_name),
         frames,
@@ -42,7 +41,7 @@ pub(super) fn answer(
     let owner = app.clone();
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
         // A client that has left has let go of the turn; there is nobody to tell.
-        let _ = chunks.write(&owner, keyed, request.asked, room, &left).await;
+        let _ = chunks.write(&owner, ticket, request.asked, room, &left).await;
     }));
     response
 }
@@ -61,15 +60,16 @@ impl Chunks {
     async fn write(
         mut self,
         app: &App,
-        keyed: Option<KeyedRequest>,
+        ticket: Ticket,
         asked: Asked,
         room: OwnedSemaphorePermit,
         left: &Cancel,
     ) -> Result<(), Gone> {
         self.chunk(&json!({"role": "assistant"}), None, None)?;
-        let (sender, events) = unbounded_channel();
-        let turn = run::perform(app, keyed, asked, Listener(Some(sender)), room);
-        let ran = follow(app, turn, events, left, |heard| match heard {
+        let events = Arc::new(EventQueue::default());
+        let turn = run::perform(app, ticket, asked, Listener::to(&events), room);
+        let frames = self.frames.clone();
+        let ran = follow(app, turn, &events, &frames, left, |heard| match heard {
             Heard::Event(event) => self.show(event),
             Heard::Silence => self.frames.comment("keepalive"),
         })
@@ -126,7 +126,7 @@ impl Chunks {
 
     fn chunk(&self, delta: &Value, finish: Option<&str>, usage: Option<Value>) -> Result<(), Gone> {
         let mut chunk = self.frame();
-        chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
+        chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
         if let Some(usage) = usage {
             chunk["usage"] = usage;
         }
@@ -144,7 +144,8 @@ impl Chunks {
 
     fn frame(&self) -> Value {
         json!({
-            "id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model, "choices": [],
+            "id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model,
+            "system_fingerprint": null, "choices": [],
         })
     }
 }

@@ -1,28 +1,46 @@
 //! The items an answer consists of: calls, their results, and what was said.
 
-use hermes_types::{Message, Role, random_hex};
+use hermes_types::{Role, random_hex};
 use serde_json::{Value, json};
 
 use crate::run::Ran;
 use crate::said::Finish;
+use crate::settings::ToolItems;
 
 /// What happened in this turn, and in no other.
-pub(super) fn output(ran: &Ran) -> Vec<Value> {
-    let mut items = happened(ran);
+pub(super) fn output(ran: &Ran, form: ToolItems) -> Vec<Value> {
+    let mut items = happened(ran, form);
     items.push(message(&message_id(), message_status(ran.said.finish), &ran.said.text));
     items
 }
 
 /// The same without the last words.
-pub(super) fn happened(ran: &Ran) -> Vec<Value> {
+pub(super) fn happened(ran: &Ran, form: ToolItems) -> Vec<Value> {
+    let said = ran.messages.get(ran.first..).unwrap_or_default();
+    let result_of = |id: &str| {
+        let found = said.iter().find(|message| {
+            message.role == Role::Tool && message.tool_call_id.as_ref().is_some_and(|own| own.as_str() == id)
+        });
+        found.map(|message| message.content.text().into_owned())
+    };
     let mut items = Vec::new();
-    for said in ran.messages.get(ran.first..).unwrap_or_default() {
-        items.extend(
-            said.tool_calls
-                .iter()
-                .map(|done| call(done.id.as_str(), &done.name, &done.arguments, "completed")),
-        );
-        items.extend(result_of(said));
+    for done in said.iter().flat_map(|message| &message.tool_calls) {
+        let (id, result) = (done.id.as_str(), result_of(done.id.as_str()));
+        let mut item = call(id, &done.name, &done.arguments, "completed", form);
+        match form {
+            ToolItems::McpCall => {
+                item["output"] = json!(result);
+                items.push(item);
+            }
+            ToolItems::FunctionCall => {
+                items.push(item);
+                items.extend(result.map(|text| {
+                    let mut item = function_result(id, "");
+                    item["output"] = json!(text);
+                    item
+                }));
+            }
+        }
     }
     items
 }
@@ -36,27 +54,27 @@ pub(super) fn message_status(finish: Finish) -> &'static str {
     if finish == Finish::Stop { "completed" } else { "incomplete" }
 }
 
-pub(super) fn call(id: &str, name: &str, arguments: &str, status: &str) -> Value {
-    json!({
-        "type": "function_call", "id": format!("fc_{id}"), "status": status,
-        "name": name, "arguments": arguments, "call_id": id,
-    })
+/// A call that was run here.
+pub(super) fn call(id: &str, name: &str, arguments: &str, status: &str, form: ToolItems) -> Value {
+    match form {
+        ToolItems::McpCall => json!({
+            "type": "mcp_call", "id": format!("mcp_{id}"), "status": status, "server_label": "hermes",
+            "name": name, "arguments": arguments, "output": null, "error": null, "approval_request_id": null,
+        }),
+        ToolItems::FunctionCall => json!({
+            "type": "function_call", "id": format!("fc_{id}"), "status": status,
+            "name": name, "arguments": arguments, "call_id": id,
+        }),
+    }
 }
 
-/// What a call came to, as streams tell it.
-pub(super) fn result(id: &str, text: &str) -> Value {
+/// What a call came to, as an item of its own.
+pub(super) fn function_result(id: &str, text: &str) -> Value {
     let output = json!([{"type": "input_text", "text": text}]);
     json!({
         "type": "function_call_output", "id": format!("fco_{id}"), "status": "completed", "call_id": id,
         "output": output,
     })
-}
-
-fn result_of(said: &Message) -> Option<Value> {
-    let id = said.tool_call_id.as_ref().filter(|_| said.role == Role::Tool)?.as_str();
-    let mut item = result(id, "");
-    item["output"] = json!(said.content.text());
-    Some(item)
 }
 
 pub(super) fn message(id: &str, status: &str, text: &str) -> Value {

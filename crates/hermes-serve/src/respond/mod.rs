@@ -10,16 +10,16 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use hermes_types::{Usage, random_hex};
+use hermes_types::{TurnId, Usage};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::chat::session_header;
+use crate::chat::{session_header, turn_digits};
 use crate::error::ApiError;
 use crate::field;
 use crate::follow::Listener;
 use crate::guard::read_body;
-use crate::keyed;
+use crate::keyed::{self, Identity};
 use crate::run;
 use crate::said::{Finish, Said};
 use request::ResponseRequest;
@@ -42,14 +42,17 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let request = ResponseRequest::read(&app, &body).await?;
-    let keyed = keyed::request("/v1/responses", &headers, &body, &SAME)?;
     let room = app.room()?;
+    let path = "/v1/responses";
+    let ticket =
+        keyed::admit(&app, &Identity { path, headers: &headers, body: &body, fields: &SAME }).await?;
     if request.stream {
-        return Ok(stream::answer(&app, request, keyed, room));
+        return Ok(stream::answer(&app, request, ticket, room));
     }
-    let ran = run::perform(&app, keyed, request.asked.clone(), Listener(None), room).await?;
-    let object = ended(&app, &request, &response_id(), &item::output(&ran), &ran.said);
-    stored::keep(&app, &request, &object, &ran).await?;
+    let (id, is_new) = (response_id(ticket.turn()), ticket.is_new());
+    let ran = run::perform(&app, ticket, request.asked.clone(), Listener::nobody(), room).await?;
+    let made = ended(&app, &request, &id, &item::output(&ran, app.settings.tool_items), &ran.said);
+    let object = stored::keep(&app, &request, made, &ran, is_new).await?;
     let mut response = Json(object).into_response();
     response.headers_mut().extend(session_header(&ran.said.session));
     Ok(response)
@@ -73,8 +76,9 @@ fn unknown(id: &str) -> ApiError {
     ApiError::not_found(format!("Response not found: {id}"))
 }
 
-pub(super) fn response_id() -> String {
-    format!("resp_{}", random_hex(28))
+/// Returns the id of the answer a turn gives; the same for every repeat of its request.
+pub(super) fn response_id(turn: &TurnId) -> String {
+    format!("resp_{}", turn_digits(turn, 28))
 }
 
 /// The answer of a turn that has ended, with the reason where it is not whole.
@@ -114,7 +118,18 @@ fn object(
         "instructions": request.asked.instructions,
         "previous_response_id": request.previous,
         "metadata": {},
+        "background": false,
+        "max_output_tokens": null,
+        "max_tool_calls": null,
         "parallel_tool_calls": true,
+        "reasoning": {"effort": null, "summary": null},
+        "service_tier": "default",
+        "store": request.store,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "user": null,
         "tool_choice": "auto",
         "tools": [],
         "error": null,

@@ -1,5 +1,6 @@
 //! Answers in `response_store.db`.
 
+use hermes_store::{KeptResponse, ResponseConversation};
 use hermes_types::{Message, SessionId};
 use serde_json::{Value, json};
 
@@ -28,15 +29,50 @@ pub(crate) async fn load(app: &App, id: &str) -> Result<Option<Stored>, ApiError
     }))
 }
 
-/// Keeps a finished answer, if the client wants that.
+/// Finds where a conversation that a client named stands. The session goes on when the answer is no longer kept.
+pub(crate) async fn load_conversation(app: &App, name: &str) -> Result<Option<Stored>, ApiError> {
+    if let Some(id) = app.responses.named(name).await?
+        && let Some(stored) = load(app, &id).await?
+    {
+        return Ok(Some(stored));
+    }
+    let Some(conversation) = app.responses.conversation(name).await? else { return Ok(None) };
+    let store = &app.gateway.store;
+    let newest = store.continuation(&conversation.session).await?.newest;
+    let history = store.transcript(&newest).await?.into_iter().map(|row| row.message).collect();
+    Ok(Some(Stored {
+        response: Value::Null,
+        history,
+        instructions: conversation.instructions,
+        session: Some(newest),
+    }))
+}
+
+/// Keeps a finished answer, if the client wants that, and returns what a client is given: what was kept before, when the
+/// request is a repeat. A repeat does not move its conversation back from what came after.
 pub(super) async fn keep(
     app: &App,
     request: &ResponseRequest,
-    response: &Value,
+    response: Value,
     ran: &Ran,
-) -> Result<(), ApiError> {
+    is_new: bool,
+) -> Result<Value, ApiError> {
     if !request.store {
-        return Ok(());
+        return Ok(response);
+    }
+    let mut conversation = request.conversation.clone();
+    if !is_new {
+        let id = response.get("id").and_then(Value::as_str).unwrap_or_default();
+        let kept = load(app, id).await?.map(|stored| stored.response);
+        if let Some(kept) = kept.filter(|kept| kept.get("status") == response.get("status")) {
+            return Ok(kept);
+        }
+        // Only where nothing else was said in the conversation meanwhile.
+        let head = match &conversation {
+            Some(name) => app.responses.named(name).await?,
+            None => None,
+        };
+        conversation = conversation.filter(|_| head.is_none_or(|head| head == id));
     }
     let data = json!({
         "response": response,
@@ -44,7 +80,8 @@ pub(super) async fn keep(
         "instructions": request.asked.instructions,
         "session_id": ran.said.session.as_str(),
     });
-    write(app, request, response, &data).await
+    write(app, request, &response, &data, conversation, &ran.said.session).await?;
+    Ok(response)
 }
 
 /// Keeps an answer that is not complete, so that it can be asked for.
@@ -52,22 +89,40 @@ pub(super) async fn keep_unfinished(
     app: &App,
     request: &ResponseRequest,
     response: &Value,
+    is_new: bool,
 ) -> Result<(), ApiError> {
-    if !request.store {
+    if !request.store || !is_new {
         return Ok(());
     }
+    let session = request.asked.session.id();
     let data = json!({
         "response": response,
         "conversation_history": request.asked.history,
         "instructions": request.asked.instructions,
-        "session_id": request.session().as_str(),
+        "session_id": session.as_str(),
     });
-    write(app, request, response, &data).await
+    write(app, request, response, &data, request.conversation.clone(), session).await
 }
 
-async fn write(app: &App, request: &ResponseRequest, response: &Value, data: &Value) -> Result<(), ApiError> {
-    let id = response.get("id").and_then(Value::as_str).unwrap_or_default();
-    let now = app.gateway.clock.now();
-    app.responses.keep(id, data.to_string(), request.conversation.clone(), now).await?;
+async fn write(
+    app: &App,
+    request: &ResponseRequest,
+    response: &Value,
+    data: &Value,
+    conversation: Option<String>,
+    session: &SessionId,
+) -> Result<(), ApiError> {
+    let conversation = conversation.map(|name| ResponseConversation {
+        name,
+        session: session.clone(),
+        instructions: request.asked.instructions.clone(),
+    });
+    let kept = KeptResponse {
+        id: response.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        data: data.to_string(),
+        conversation,
+        at: app.gateway.clock.now(),
+    };
+    app.responses.keep(kept).await?;
     Ok(())
 }

@@ -4,25 +4,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::response::Response;
-use hermes_store::KeyedRequest;
 use hermes_types::{CallId, Cancel, Delta, Event, Usage};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::unbounded_channel;
 
 use super::request::ResponseRequest;
 use super::{item, object, response_id, stored};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::follow::{Heard, Listener, follow};
+use crate::follow::{EventQueue, Heard, Listener, follow};
+use crate::keyed::Ticket;
 use crate::run::{self, Ran, StopOnDrop};
 use crate::said::Finish;
+use crate::settings::ToolItems;
 use crate::sse::{self, Frames, Gone};
 
 pub(super) fn answer(
     app: &App,
     request: ResponseRequest,
-    keyed: Option<KeyedRequest>,
+    ticket: Ticket,
     room: OwnedSemaphorePermit,
 ) -> Response {
     let left = app.tasks.cancel_token().child_token();
@@ -30,7 +30,8 @@ pub(super) fn answer(
     let owner = app.clone();
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
         let mut writer = Writer {
-            id: response_id(),
+            id: response_id(ticket.turn()),
+            is_new: ticket.is_new(),
             app: owner,
             request,
             frames,
@@ -39,7 +40,7 @@ pub(super) fn answer(
             calls: HashMap::new(),
             open: None,
         };
-        if writer.write(keyed, room, &left).await.is_err() {
+        if writer.write(ticket, room, &left).await.is_err() {
             writer.keep_incomplete().await;
         }
     }));
@@ -48,6 +49,8 @@ pub(super) fn answer(
 
 struct Writer {
     id: String,
+    /// Not a repeat of a request that was seen before.
+    is_new: bool,
     app: App,
     request: ResponseRequest,
     frames: Frames,
@@ -67,21 +70,17 @@ struct Open {
 }
 
 impl Writer {
-    async fn write(
-        &mut self,
-        keyed: Option<KeyedRequest>,
-        room: OwnedSemaphorePermit,
-        left: &Cancel,
-    ) -> Result<(), Gone> {
+    async fn write(&mut self, ticket: Ticket, room: OwnedSemaphorePermit, left: &Cancel) -> Result<(), Gone> {
         let begun = self.snapshot("in_progress", &[], Usage::default());
-        if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &begun).await {
+        if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &begun, self.is_new).await {
             tracing::warn!(?error, "an answer that was begun could not be kept");
         }
         self.event("response.created", json!({"response": begun}))?;
-        let (sender, events) = unbounded_channel();
-        let app = self.app.clone();
-        let turn = run::perform(&app, keyed, self.request.asked.clone(), Listener(Some(sender)), room);
-        let ran = follow(&app, turn, events, left, |heard| match heard {
+        self.event("response.in_progress", json!({"response": begun}))?;
+        let events = Arc::new(EventQueue::default());
+        let (app, frames) = (self.app.clone(), self.frames.clone());
+        let turn = run::perform(&app, ticket, self.request.asked.clone(), Listener::to(&events), room);
+        let ran = follow(&app, turn, &events, &frames, left, |heard| match heard {
             Heard::Event(event) => self.show(event),
             Heard::Silence => self.frames.comment("keepalive"),
         })
@@ -95,7 +94,8 @@ impl Writer {
             Event::Delta(Delta::Restart) if self.open.is_some() => self.say("\n\n"),
             Event::SegmentEnded => self.close_message("completed"),
             Event::ToolStarted { id, name, arguments, .. } => {
-                let index = self.add(item::call(id.as_str(), &name, &arguments, "in_progress"))?;
+                let form = self.app.settings.tool_items;
+                let index = self.add(item::call(id.as_str(), &name, &arguments, "in_progress", form))?;
                 self.calls.insert(id, index);
                 Ok(())
             }
@@ -124,11 +124,18 @@ impl Writer {
 
     fn end_call(&mut self, id: &CallId, result: &str) -> Result<(), Gone> {
         let Some(index) = self.calls.remove(id) else { return Ok(()) };
+        let form = self.app.settings.tool_items;
         if let Some(mut call) = self.items.get(index).cloned() {
             call["status"] = json!("completed");
+            if form == ToolItems::McpCall {
+                call["output"] = json!(result);
+            }
             self.done(index, call)?;
         }
-        self.tell(item::result(id.as_str(), result))
+        match form {
+            ToolItems::McpCall => Ok(()),
+            ToolItems::FunctionCall => self.tell(item::function_result(id.as_str(), result)),
+        }
     }
 
     /// An item that is complete when it is told of.
@@ -179,7 +186,7 @@ impl Writer {
         };
         if self.items.is_empty() {
             // Somebody else's request under the same key has run: nothing was heard of it here.
-            for item in item::happened(&ran) {
+            for item in item::happened(&ran, self.app.settings.tool_items) {
                 self.tell(item)?;
             }
         }
@@ -188,9 +195,11 @@ impl Writer {
         }
         self.close_message(item::message_status(ran.said.finish))?;
         let response = super::ended(&self.app, &self.request, &self.id, &self.items, &ran.said);
-        if let Err(error) = stored::keep(&self.app, &self.request, &response, &ran).await {
-            return self.fail(&error).await;
-        }
+        let kept = stored::keep(&self.app, &self.request, response, &ran, self.is_new).await;
+        let response = match kept {
+            Ok(response) => response,
+            Err(error) => return self.fail(&error).await,
+        };
         let kind = match ran.said.finish {
             Finish::Stop => "response.completed",
             Finish::Length | Finish::ContentFilter => "response.incomplete",
@@ -202,7 +211,7 @@ impl Writer {
     async fn fail(&mut self, error: &ApiError) -> Result<(), Gone> {
         let mut response = self.snapshot("failed", &self.cut_items(), Usage::default());
         response["error"] = json!({"code": error.code, "message": error.message});
-        if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
+        if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response, self.is_new).await {
             tracing::warn!(?error, "an answer that failed could not be kept");
         }
         self.event("response.failed", json!({"response": response}))
@@ -211,7 +220,7 @@ impl Writer {
     /// The client has left in the middle.
     async fn keep_incomplete(&self) {
         let response = self.snapshot("incomplete", &self.cut_items(), Usage::default());
-        if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response).await {
+        if let Err(error) = stored::keep_unfinished(&self.app, &self.request, &response, self.is_new).await {
             tracing::warn!(?error, "an answer that was cut off could not be kept");
         }
     }

@@ -16,9 +16,9 @@ use crate::chat::session_id;
 use crate::error::ApiError;
 use crate::field::{self, Object};
 use crate::guard::read_body;
-use crate::input::Input;
-use crate::keyed;
-use crate::run::{Asked, Session, StopOnDrop, derived_session};
+use crate::input::{Basis, Input};
+use crate::keyed::{self, Identity};
+use crate::run::{Asked, Session, StopOnDrop, ToolState, derived_session};
 use crate::sse;
 
 pub(crate) use book::Runs;
@@ -34,9 +34,10 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let asked = read(&app, &body).await?;
-    let keyed = keyed::request("/v1/runs", &headers, &body, &SAME)?;
     let room = app.room()?;
-    let id = work::begin(&app, keyed, asked, room).await?;
+    let identity = Identity { path: "/v1/runs", headers: &headers, body: &body, fields: &SAME };
+    let ticket = keyed::admit(&app, &identity).await?;
+    let id = work::begin(&app, ticket, asked, room).await;
     Ok((StatusCode::ACCEPTED, Json(json!({"run_id": id, "status": "started"}))).into_response())
 }
 
@@ -46,16 +47,18 @@ async fn read(app: &App, body: &Object) -> Result<Asked, ApiError> {
         None => None,
     };
     field::text(body, "model")?;
-    let input = Input::read(app, body, field::text(body, "previous_response_id")?).await?;
+    let basis = field::text(body, "previous_response_id")?.map_or(Basis::Nothing, Basis::Response);
+    let input = Input::read(app, body, basis).await?;
     let first_words = input.first_words();
-    let Input { history, content, instructions, session: built_on } = input;
+    let Input { history, content, instructions, session: built_on, .. } = input;
     let session = match named {
         // The client tells what was said: the session of this name goes on only if it tells the same.
-        Some(named) if !history.is_empty() => Session::Matching(named),
+        Some(named) if !history.is_empty() => Session::Matching(named, ToolState::Kept),
         Some(named) => Session::Named(named),
-        None => Session::Matching(
-            built_on.unwrap_or_else(|| derived_session(instructions.as_deref(), &first_words)),
-        ),
+        None => {
+            let derived = || derived_session(instructions.as_deref(), &first_words);
+            Session::Matching(built_on.unwrap_or_else(derived), ToolState::Kept)
+        }
     };
     Ok(Asked { history, input: content, instructions, session })
 }
@@ -92,6 +95,10 @@ pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> 
                 (new, run.ended.is_some())
             };
             for event in &new {
+                tokio::select! {
+                    () = frames.until_read() => {}
+                    () = left.cancelled() => {}
+                }
                 if frames.text(event).is_err() {
                     return;
                 }

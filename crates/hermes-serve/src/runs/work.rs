@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hermes_store::{KeyedRequest, RequestClaim};
 use hermes_types::{Answer, BoxFuture, Cancel, Delta, Event, Frontend, Question, TurnId, TurnState};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -11,48 +10,48 @@ use super::book::{Entered, Run};
 use crate::app::App;
 use crate::chat::usage;
 use crate::error::ApiError;
-use crate::keyed;
+use crate::keyed::{self, Standing, Ticket};
 use crate::run::{self, Asked, Ran};
 
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Begins a run, or finds the one the same request began before. Its id is its turn's.
-pub(super) async fn begin(
-    app: &App,
-    keyed: Option<KeyedRequest>,
-    asked: Asked,
-    room: OwnedSemaphorePermit,
-) -> Result<String, ApiError> {
-    let mut turn = TurnId::generate();
-    let mut beginning = if keyed.is_some() { Beginning::Keyed } else { Beginning::Plain };
-    if let Some(request) = &keyed
-        && let RequestClaim::Known { turn: begun, answer } = keyed::claim(app, request, &turn).await?
-    {
-        turn = begun;
-        match answer {
-            Some(answer) => return Ok(remember(app, &turn, &answer)),
-            None => beginning = Beginning::Again,
-        }
-    }
+pub(super) async fn begin(app: &App, ticket: Ticket, asked: Asked, room: OwnedSemaphorePermit) -> String {
+    let (turn, beginning) = match ticket {
+        Ticket::Plain { turn, .. } => (turn, Beginning::Plain),
+        Ticket::Keyed(ticket) => match ticket.into_parts() {
+            (turn, Standing::Answered(answer)) => return remember(app, &turn, &answer),
+            (turn, Standing::New) => (turn, Beginning::Keyed),
+            (turn, Standing::Begun) => (turn, Beginning::Again),
+        },
+    };
     let id = run_id(&turn);
     if beginning == Beginning::Again {
         // An attempt to go on that came to nothing.
         app.runs.forget_ended(&id);
     }
-    let cancel = app.tasks.cancel_token().child_token();
+    // A run that can be asked for again is not stopped with the server: dropped where it stands, a repeat resumes it.
+    let cancel = match beginning {
+        Beginning::Plain => app.tasks.cancel_token().child_token(),
+        Beginning::Keyed | Beginning::Again => Cancel::new(),
+    };
     let (stored, is_stored) = oneshot::channel();
     let run = || Run::new(cancel.clone(), Some(stored));
     if app.runs.enter(&id, run, app.gateway.clock.monotonic()) == Entered::Known {
-        return Ok(id);
+        return id;
     }
     let work = Work { app: app.clone(), id: id.clone(), turn, beginning };
-    drop(app.tasks.spawn_cooperative("an API run", move |_| async move {
+    let running = async move {
         let _room = room;
         work.go(asked, &cancel).await;
-    }));
+    };
+    match beginning {
+        Beginning::Plain => drop(app.tasks.spawn_cooperative("an API run", move |_| running)),
+        Beginning::Keyed | Beginning::Again => drop(app.tasks.spawn("an API run", running)),
+    }
     // Accepted means kept. A turn that could not even begin has ended by then, and says why.
     let _ = is_stored.await;
-    Ok(id)
+    id
 }
 
 fn run_id(turn: &TurnId) -> String {
@@ -97,7 +96,7 @@ pub(super) async fn recall(app: &App, id: &str) -> Result<(), ApiError> {
     };
     let (status, event) = match turn.state {
         TurnState::Done => {
-            let Ran { said, .. } = run::find_ended(app, &turn).await?;
+            let Ran { said, .. } = run::find_ended(app, &turn.id).await?;
             let session = said.session.as_str();
             ("completed", json!({"event": "run.completed", "output": said.text, "session_id": session}))
         }
@@ -144,6 +143,7 @@ struct Work {
 
 impl Work {
     async fn go(&self, asked: Asked, cancel: &Cancel) {
+        let session = asked.session.clone();
         let ran = self.run(asked, cancel).await;
         let ended = ran.is_ok() || self.has_ended().await;
         let (status, event) = match ran {
@@ -151,7 +151,7 @@ impl Work {
                 let error = said.failure().map(|error| error.message);
                 let event = json!({
                     "event": "run.failed", "error": error, "output": said.text, "usage": usage(said.usage),
-                    "session_id": said.session.as_str(),
+                    "session_id": session.told(&said.session).as_str(),
                 });
                 ("failed", event)
             }
@@ -159,7 +159,7 @@ impl Work {
                 "completed",
                 json!({
                     "event": "run.completed", "output": said.text, "usage": usage(said.usage),
-                    "session_id": said.session.as_str(),
+                    "session_id": session.told(&said.session).as_str(),
                 }),
             ),
             Err(_) if cancel.is_cancelled() => ("cancelled", json!({"event": "run.cancelled"})),
@@ -180,8 +180,7 @@ impl Work {
         if self.beginning != Beginning::Again {
             return run::turn(&self.app, self.turn.clone(), asked, self, cancel).await;
         }
-        let ran = keyed::go_on(&self.app, &self.turn, &asked, self, cancel).await?;
-        ran.ok_or_else(|| ApiError::internal("The run had failed or been stopped when Hermes was cut off"))
+        keyed::go_on(&self.app, &self.turn, &asked, self, cancel).await
     }
 
     /// Whether nobody can go on with the turn.

@@ -23,6 +23,7 @@ use hermes_gateway::Gateway;
 use hermes_types::{Accepted, Cancel, ChatKind, Envelope, Intake as _, Piece, Place, Sender};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::error::StartError;
 use crate::server::{Listening, listen};
@@ -34,6 +35,9 @@ pub use signature::sign;
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_mins(1);
 
+/// A route and the digest of what came to it.
+type SeenEvent = (String, [u8; 32]);
+
 /// The server of webhooks. Clones are the same one.
 #[derive(Clone)]
 struct Webhooks {
@@ -42,6 +46,8 @@ struct Webhooks {
     subscriptions: Arc<Subscriptions>,
     /// When each route was used in the last minute.
     used: Arc<Mutex<HashMap<String, Vec<Duration>>>>,
+    /// Events of the last hours by route and content, each with the delivery it came in.
+    seen: Arc<Mutex<HashMap<SeenEvent, (String, Duration)>>>,
 }
 
 /// Listens for webhooks until it is stopped.
@@ -59,6 +65,7 @@ pub async fn start_webhooks(
         settings: Arc::new(settings),
         subscriptions: Arc::new(subscriptions),
         used: Arc::default(),
+        seen: Arc::default(),
     };
     let router = Router::new()
         .route("/health", get(|| async { Json(json!({"status": "ok", "platform": "webhook"})) }))
@@ -117,6 +124,11 @@ impl Webhooks {
             return Ok((StatusCode::OK, Json(json!({"status": "ignored", "event": event}))));
         }
         let delivery = delivery_of(headers, now);
+        if let Some(span) = signature::replayed_within(headers)
+            && self.is_replay(name, &delivery, &body, span)
+        {
+            return Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))));
+        }
         let envelope = self.envelope(name, &route, &event, &delivery, &payload);
         match self.gateway.accept(envelope).await {
             Ok(Accepted::New) => Ok((
@@ -144,6 +156,20 @@ impl Webhooks {
                 Err(refused(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
             }
         }
+    }
+
+    /// The same bytes under another delivery id, which no signature covers: somebody sends again what they have seen.
+    fn is_replay(&self, name: &str, delivery: &str, body: &Bytes, span: Duration) -> bool {
+        let digest: [u8; 32] = Sha256::digest(body).into();
+        let now = self.gateway.clock.monotonic();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|_, (_, at)| now.saturating_sub(*at) < signature::UNIQUE_FOR);
+        let known = seen.entry((name.to_owned(), digest)).or_insert_with(|| (delivery.to_owned(), now));
+        let is_replay = known.0 != delivery && now.saturating_sub(known.1) < span;
+        if !is_replay {
+            *known = (delivery.to_owned(), now);
+        }
+        is_replay
     }
 
     /// Counted only for those whose signature is right: others cannot use up a route.

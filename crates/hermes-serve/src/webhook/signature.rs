@@ -1,6 +1,7 @@
 //! Whether an event comes from who knows the secret. Pure, and in constant time where it compares.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -39,6 +40,25 @@ pub(super) fn is_right(headers: &HeaderMap, body: &[u8], secret: &str, now: f64,
     }
     header(headers, "x-webhook-signature")
         .is_some_and(|given| same(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
+}
+
+/// Events in the manner of GitHub hold times and ids: the same bytes are the same event for this long.
+pub(super) const UNIQUE_FOR: Duration = Duration::from_hours(24);
+/// Others may say the same again; for this long it is taken for a replay.
+const PLAIN_FOR: Duration = Duration::from_mins(5);
+
+/// How long the same bytes under another delivery id count as a replay. Nothing, where the signature covers a time, or there
+/// is none: whoever saw such a request knows the secret.
+pub(super) fn replayed_within(headers: &HeaderMap) -> Option<Duration> {
+    let has = |name: &str| header(headers, name).is_some();
+    if has("svix-signature") {
+        return None;
+    }
+    if has("x-hub-signature-256") {
+        return Some(UNIQUE_FOR);
+    }
+    let plain = !has("x-gitlab-token") && !has("x-webhook-signature-v2") && has("x-webhook-signature");
+    plain.then_some(PLAIN_FOR)
 }
 
 /// The signature a sender in the manner of GitHub puts into `X-Hub-Signature-256`.

@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use hermes_types::{FinishReason, ModelError, Role, TurnState};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::{Bench, Step, TestModel};
 
@@ -20,7 +20,10 @@ async fn a_plain_answer_has_the_shape_clients_know() {
     );
     assert_eq!(body["object"], "chat.completion");
     assert_eq!(body["model"], "hermes-agent");
-    assert_eq!(body["choices"][0]["message"], json!({"role": "assistant", "content": "you said: hello"}));
+    let message =
+        json!({"role": "assistant", "content": "you said: hello", "refusal": null, "annotations": []});
+    assert_eq!(body["choices"][0]["message"], message);
+    assert_eq!(body["choices"][0]["logprobs"], Value::Null);
     assert_eq!(body["choices"][0]["finish_reason"], "stop");
     assert_eq!(body["usage"], json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}));
     assert!(answer.header("x-hermes-session-id").unwrap().starts_with("api-"));
@@ -35,8 +38,9 @@ async fn system_text_is_layered_and_history_is_what_the_client_says() {
         {"role": "system", "content": "Speak like a pirate."},
         {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
         {"role": "user", "content": "one"},
-        {"role": "assistant", "content": "two"},
-        {"role": "tool", "content": "ignored", "tool_call_id": "x"},
+        {"role": "assistant", "content": "two", "tool_calls": [
+            {"id": "x", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]},
+        {"role": "tool", "content": "found it", "tool_call_id": "x"},
         {"role": "user", "content": [{"type": "text", "text": "three"}, {"type": "input_text", "text": long}]},
     ]});
     assert_eq!(bench.post("/v1/chat/completions", &body).await.status, 200);
@@ -44,8 +48,13 @@ async fn system_text_is_layered_and_history_is_what_the_client_says() {
     assert!(request.system.ends_with("Speak like a pirate.\nBe brief."), "{}", request.system);
     let texts: Vec<_> = request.messages.iter().map(|m| (m.role, m.content.text().into_owned())).collect();
     assert_eq!(texts[0], (Role::User, "one".into()));
-    assert_eq!(texts[1], (Role::Assistant, "two".into()));
-    assert_eq!(texts[2].1, format!("three\n{long}"), "nothing is shortened");
+    assert_eq!(texts[1], (Role::Assistant, "two\n[Called look_up({})]".into()));
+    assert_eq!(
+        texts[2],
+        (Role::User, "[Result of x]\nfound it".into()),
+        "what the client's tools found is kept"
+    );
+    assert!(texts[3].1 == format!("three\n{long}"), "nothing is shortened");
 }
 
 #[tokio::test]
@@ -198,7 +207,7 @@ async fn the_same_key_runs_once_even_at_the_same_time() {
             bench.send("POST", "/v1/chat/completions", &headers, body.as_bytes()).await
         });
     assert_eq!(one.json()["choices"][0]["message"], two.json()["choices"][0]["message"]);
-    assert_ne!(one.json()["id"], two.json()["id"]);
+    assert_eq!(one.json()["id"], two.json()["id"], "a repeat is the same answer");
     assert_eq!(bench.model.questions(), ["pay"]);
     let other = say("other").to_string();
     let three = bench.send("POST", "/v1/chat/completions", &headers, other.as_bytes()).await;

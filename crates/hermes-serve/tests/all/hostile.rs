@@ -37,6 +37,21 @@ async fn only_the_key_opens_the_door_and_health_needs_none() {
     assert_eq!(detailed["queues"]["inbox"]["waiting"], 0);
 }
 
+/// The settings read before stay in force, and that is said.
+#[tokio::test]
+async fn a_configuration_that_breaks_while_the_server_runs_is_told() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let config = |answer: &serde_json::Value| answer["readiness"]["checks"]["config"].to_string();
+    assert_eq!(config(&bench.get("/health/detailed").await.json()), "\"ok\"");
+    std::fs::write(bench.folder.path().join("config.yaml"), "terminal:\n  backend: docker\n bad: [1\n")
+        .unwrap();
+    let broken = bench.get("/health/detailed").await.json();
+    assert_eq!(broken["status"], "degraded");
+    assert!(config(&broken).contains("line 3"), "{broken}");
+    std::fs::write(bench.folder.path().join("config.yaml"), "{}\n").unwrap();
+    assert_eq!(config(&bench.get("/health/detailed").await.json()), "\"ok\"");
+}
+
 #[tokio::test]
 async fn other_origins_stay_outside() {
     let bench = Bench::configured(
@@ -226,7 +241,7 @@ impl Random {
 }
 
 #[test]
-fn without_a_key_only_this_machine_is_served() {
+fn without_a_key_nobody_is_served() {
     use hermes_config::{Config, Env, Home};
     use hermes_serve::ServerSettings;
     let folder = tempfile::tempdir().unwrap();
@@ -235,10 +250,13 @@ fn without_a_key_only_this_machine_is_served() {
         ServerSettings::resolve(&Config::load(&Home::at(folder.path()), &env), &env)
     };
     assert!(settings(&[]).is_none(), "off by default");
-    assert!(settings(&[("API_SERVER_ENABLED", "1")]).unwrap().check().is_ok());
-    for host in ["0.0.0.0", "192.168.1.4", "example.com", "::"] {
+    for host in ["127.0.0.1", "localhost", "0.0.0.0", "192.168.1.4", "example.com", "::"] {
         let open = settings(&[("API_SERVER_ENABLED", "1"), ("API_SERVER_HOST", host)]).unwrap();
-        assert!(open.check().is_err(), "{host}");
+        let refused = open.check().unwrap_err().to_string();
+        assert!(refused.contains("hermes gateway setup") && refused.contains("API_SERVER_KEY"), "{refused}");
+        let blank =
+            settings(&[("API_SERVER_ENABLED", "1"), ("API_SERVER_KEY", " "), ("API_SERVER_HOST", host)]);
+        assert!(blank.unwrap().check().is_err(), "{host}");
         let keyed = settings(&[("API_SERVER_KEY", "k"), ("API_SERVER_HOST", host)]).unwrap();
         assert!(keyed.check().is_ok(), "a key alone turns it on");
     }

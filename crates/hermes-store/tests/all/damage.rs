@@ -4,11 +4,20 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
 
-use hermes_store::{Error, NewMessage, NewSession, Notice, SessionFilter, Store, repair};
+use hermes_store::{
+    Error, NewMessage, NewSession, Notice, RepairOutcome, Repaired, SessionFilter, Store, repair,
+};
 use hermes_types::{Message, Timestamp};
 use rusqlite::Connection;
 
 use super::support::{Place, mode_of, place};
+
+fn repaired(path: &std::path::Path) -> Repaired {
+    match repair(path).unwrap() {
+        RepairOutcome::Repaired(repaired) => repaired,
+        RepairOutcome::Sound => panic!("the file is said to be sound"),
+    }
+}
 
 fn filled() -> Place {
     let place = place();
@@ -218,7 +227,7 @@ fn what_can_be_read_from_a_damaged_file_is_saved() {
     drop(file);
     let before = fs::read(place.db()).unwrap();
 
-    let report = repair(&place.db()).unwrap();
+    let report = repaired(&place.db());
     assert_eq!(fs::read(&report.kept).unwrap(), before, "the damaged file is kept as it was");
     assert!(report.unreadable > 0 && report.messages > 800, "{report:?}");
     assert_eq!(mode_of(&place.db()), 0o600);
@@ -238,28 +247,67 @@ fn what_can_be_read_from_a_damaged_file_is_saved() {
 }
 
 #[test]
-fn repairing_a_sound_file_changes_nothing_in_it() {
-    let place = filled();
-    place.store.close().wait().unwrap();
-    let report = repair(&place.db()).unwrap();
-    assert_eq!(
-        (report.sessions, report.messages, report.unreadable, report.restored_sessions),
-        (20, 1000, 0, 0)
-    );
-    let store = Store::open(&place.db()).unwrap();
-    assert!(store.check().wait().unwrap().is_sound());
-}
-
-#[test]
 fn messages_whose_session_is_lost_are_kept_under_a_new_one() {
     let place = filled();
     place.store.close().wait().unwrap();
     let other = Connection::open(place.db()).unwrap();
     other.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM sessions WHERE id = 's7'").unwrap();
     drop(other);
-    let report = repair(&place.db()).unwrap();
+    let report = repaired(&place.db());
     assert_eq!(report.restored_sessions, 1);
     let store = Store::open(&place.db()).unwrap();
     assert_eq!(store.transcript(&"s7".into()).wait().unwrap().len(), 50);
     assert!(store.check().wait().unwrap().is_sound());
+}
+
+#[test]
+fn repairing_a_sound_file_changes_nothing() {
+    let place = filled();
+    place.store.close().wait().unwrap();
+    let before = fs::read(place.db()).unwrap();
+    assert_eq!(repair(&place.db()).unwrap(), RepairOutcome::Sound);
+    assert_eq!(fs::read(place.db()).unwrap(), before);
+    let names: Vec<_> =
+        fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["state.db"]);
+}
+
+#[test]
+fn a_file_that_was_cut_short_gives_back_what_is_left() {
+    for (percent, at_least) in [(95, 400), (90, 300), (75, 200), (50, 100)] {
+        let place = filled();
+        place.store.close().wait().unwrap();
+        let length = fs::metadata(place.db()).unwrap().len();
+        let file = fs::OpenOptions::new().write(true).open(place.db()).unwrap();
+        file.set_len(length * percent / 100).unwrap();
+        let repaired = repaired(&place.db());
+        assert!(repaired.messages >= at_least, "{percent} %: {repaired:?}");
+        let store = Store::open(&place.db()).unwrap();
+        assert!(store.check().wait().unwrap().problems.is_empty());
+        assert_eq!(store.stats().wait().unwrap().messages, repaired.messages);
+    }
+}
+
+#[test]
+fn a_file_that_is_taken_away_takes_no_more_writes() {
+    type Take = fn(&std::path::Path);
+    let takes: [Take; 3] = [
+        |path| fs::remove_file(path).unwrap(),
+        |path| fs::rename(path, path.with_extension("moved")).unwrap(),
+        |path| {
+            fs::remove_file(path).unwrap();
+            fs::write(path, "").unwrap();
+        },
+    ];
+    for take in takes {
+        let place = place();
+        let id = place.session("s", 1.0);
+        place.store.probe().wait().unwrap();
+        take(&place.db());
+        let message = NewMessage::new(Message::user("lost"), Timestamp(2.0));
+        let error = place.store.append(&id, message).wait().unwrap_err();
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
+        check_words(&error, "restart Hermes");
+        place.store.probe().wait().unwrap_err();
+    }
 }

@@ -114,12 +114,27 @@ fn a_turn_is_parked_at_its_second_cut_off() {
     place.store.open_turn(turn("t"), holder.clone()).wait().unwrap();
     assert_eq!(place.store.running_turns().wait().unwrap(), [turn("t")]);
     let cut = || place.store.note_cut_off(&"t".into(), holder.clone(), Timestamp(5.0)).wait().unwrap();
-    assert_eq!(cut(), TurnState::Running);
-    assert_eq!(cut(), TurnState::Parked);
+    assert_eq!(cut(), Some(TurnState::Running));
+    assert!(place.store.is_at_its_last(&"t".into()).wait().unwrap());
+    assert_eq!(cut(), Some(TurnState::Parked));
+    assert_eq!(cut(), None, "it has ended");
     assert!(place.store.running_turns().wait().unwrap().is_empty());
     // Closing a parked turn does not make it a finished one.
     place.store.close_turn(&"t".into(), TurnState::Done, None, Timestamp(6.0)).wait().unwrap();
     assert_eq!(place.store.turn(&"t".into()).wait().unwrap().unwrap().state, TurnState::Parked);
+}
+
+#[test]
+fn a_turn_that_was_left_in_good_order_was_not_cut_off() {
+    let place = place();
+    place.store.open_turn(turn("t"), HolderId::generate()).wait().unwrap();
+    place.store.open_turn(turn("other"), HolderId::new("1-another process")).wait().unwrap();
+    for _ in 0..5 {
+        assert_eq!(place.store.leave_turns().wait().unwrap(), 1);
+        let state = place.store.note_cut_off(&"t".into(), HolderId::generate(), Timestamp(5.0));
+        assert_eq!(state.wait().unwrap(), Some(TurnState::Running));
+    }
+    assert_eq!(place.store.turn(&"t".into()).wait().unwrap().unwrap().cut_offs, 0);
 }
 
 #[test]

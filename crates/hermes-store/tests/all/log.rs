@@ -32,3 +32,27 @@ fn the_log_does_not_grow_without_end_and_is_gone_after_closing() {
         16_000
     );
 }
+
+#[test]
+fn a_long_log_that_processes_left_is_written_back_at_the_next_start() {
+    let place = place();
+    let session = place.session("s", 1.0);
+    let log = place.folder.path().join("state.db-wal");
+    // A reader keeps the log from being written back, as the death of each process before its time would.
+    let reader = place.sql();
+    reader.execute_batch("BEGIN; SELECT COUNT(*) FROM messages").unwrap();
+    for at in 0..150 {
+        let message = Message::user(format!("message {at} {}", "x".repeat(100_000)));
+        place.store.append(&session, NewMessage::new(message, Timestamp(2.0))).wait().unwrap();
+    }
+    place.store.close().wait().unwrap();
+    reader.execute_batch("COMMIT").unwrap();
+    let long = std::fs::metadata(&log).unwrap().len();
+    assert!(long > 10 * 1024 * 1024, "{long}");
+    let next = hermes_store::Store::open(&place.db()).unwrap();
+    next.probe().wait().unwrap();
+    let short = std::fs::metadata(&log).unwrap().len();
+    assert!(short < 1024 * 1024, "{short} of {long} bytes are left");
+    // The last one to close would have written it back, too.
+    drop(reader);
+}

@@ -1,7 +1,7 @@
 //! Requests their clients gave a key.
 
 use hermes_store::{Horizon, KeyedRequest, RequestClaim};
-use hermes_types::{HolderId, SpendingCap, Timestamp, Turn, TurnState};
+use hermes_types::Timestamp;
 
 use super::support::{Place, place};
 
@@ -64,28 +64,4 @@ fn age_and_number_are_bounded() {
     }
     claim(&place, "last", "a", "last", 1306.0);
     assert!(place.store.requests().wait().unwrap() <= 1003);
-}
-
-#[test]
-fn somebody_elses_look_does_not_count_against_a_request() {
-    let place = place();
-    let turn = |id: &str| Turn {
-        id: id.into(),
-        session: "s".into(),
-        inbox: None,
-        state: TurnState::Running,
-        started_at: Timestamp(1.0),
-        deadline_at: None,
-        cap: SpendingCap::default(),
-        cut_offs: 0,
-        prefix_hash: None,
-    };
-    claim(&place, "k", "a", "keyed", 1.0);
-    for id in ["keyed", "plain"] {
-        place.store.open_turn(turn(id), HolderId::generate()).wait().unwrap();
-        place.store.note_cut_off(&id.into(), HolderId::generate(), Timestamp(2.0)).wait().unwrap();
-        place.store.leave_to_request(&id.into()).wait().unwrap();
-    }
-    let cut_offs = |id: &str| place.store.turn(&id.into()).wait().unwrap().unwrap().cut_offs;
-    assert_eq!((cut_offs("keyed"), cut_offs("plain")), (0, 1));
 }

@@ -251,3 +251,92 @@ fn an_export_has_every_column_and_parsed_calls() {
     }
     assert!(place.store.export_session(&"gone".into()).wait().unwrap().is_none());
 }
+
+#[test]
+fn what_came_in_and_went_out_goes_with_its_session_or_with_time() {
+    let place = place();
+    let id = place.session("s", 1.0);
+    let other = place.session("other", 1.0);
+    let sql = place.sql();
+    for (turn, session) in [("t1", &id), ("t2", &other)] {
+        sql.execute(
+            "INSERT INTO hx_turns (id, session_id, state, started_at) VALUES (?1, ?2, 'done', 1)",
+            [turn, session.as_str()],
+        )
+        .unwrap();
+        sql.execute(
+            "INSERT INTO hx_inbox (platform, platform_key, conversation, envelope, state, received_at, closed_at, turn_id)
+             VALUES ('p', ?1, 'c-' || ?1, 'secret words', 'done', 1, 100, ?1)",
+            [turn],
+        )
+        .unwrap();
+        sql.execute(
+            "INSERT INTO hx_outbox (idempotency_key, platform, conversation, reply, state, created_at, not_before, closed_at)
+             VALUES ('turn:' || ?1 || ':0', 'p', 'c-' || ?1, 'secret answer', 'sent', 1, 1, 100)",
+            [turn],
+        )
+        .unwrap();
+    }
+    let count = |table: &str| -> i64 {
+        sql.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    place.store.delete_session(&id).wait().unwrap();
+    assert_eq!((count("hx_inbox"), count("hx_outbox")), (1, 1));
+    assert_eq!(place.store.prune_settled(Timestamp(100.0), 10).wait().unwrap(), 0, "not old enough");
+    assert_eq!(place.store.prune_settled(Timestamp(101.0), 1).wait().unwrap(), 1, "in small steps");
+    assert_eq!(place.store.prune_settled(Timestamp(101.0), 10).wait().unwrap(), 1);
+    assert_eq!((count("hx_inbox"), count("hx_outbox")), (0, 0));
+}
+
+#[test]
+fn columns_of_newer_releases_are_filled_where_the_file_has_them() {
+    let place = place();
+    let begin = |id: &str| {
+        let mut session = NewSession::new(id.into(), "cli", Timestamp(1.0));
+        session.cwd = Some("/work/place".to_owned());
+        place.store.create_session(session).wait().unwrap();
+        let billing = Billing { base_url: Some("http://host/v1".into()), ..Billing::default() };
+        for _ in 0..2 {
+            let cost = Cost { micro_usd: None, status: CostStatus::Unknown };
+            let add = Tally::Add;
+            place
+                .store
+                .record_usage(&id.into(), add, Usage::default(), cost, billing.clone())
+                .wait()
+                .unwrap();
+        }
+    };
+    begin("before");
+    place
+        .sql()
+        .execute_batch("ALTER TABLE sessions ADD COLUMN cwd TEXT; ALTER TABLE sessions ADD COLUMN api_call_count INTEGER DEFAULT 0")
+        .unwrap();
+    begin("after");
+    let found: (String, i64, String) = place
+        .sql()
+        .query_row(
+            "SELECT cwd, api_call_count, billing_base_url FROM sessions WHERE id = 'after'",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .unwrap();
+    assert_eq!(found, ("/work/place".to_owned(), 2, "http://host/v1".to_owned()));
+}
+
+#[test]
+fn a_compressed_conversation_is_one_row_of_the_list() {
+    let place = place();
+    let first = place.session("first", 1.0);
+    place.say(&first, "hello", 1.0);
+    let branch = child(&place, "branch", &first, 2.0, Some(r#"{"_delegate_from": "first"}"#));
+    place.say(&branch, "a part of the work", 2.0);
+    let listed = || -> Vec<String> {
+        let found = place.store.list_conversations(SessionFilter::default(), 20).wait().unwrap();
+        found.into_iter().map(|session| session.id.as_str().to_owned()).collect()
+    };
+    place.store.end_session(&first, EndReason::Compression, Timestamp(3.0)).wait().unwrap();
+    assert_eq!(listed(), ["branch", "first"], "a branch continues nothing");
+    let second = child(&place, "second", &first, 4.0, None);
+    place.say(&second, "summary", 4.0);
+    assert_eq!(listed(), ["second", "branch"]);
+}

@@ -45,6 +45,11 @@ impl Player {
         }
     }
 
+    /// Whether a reply is scripted for this path.
+    pub(crate) fn names_path(&self, path: &str) -> bool {
+        self.replies.iter().any(|reply| reply.when.path.as_deref() == Some(path))
+    }
+
     /// A reply for a path that is not a model endpoint: only replies that name a path count.
     pub(crate) fn take_for_path(&self, request: &RecordedRequest) -> Option<Arc<Reply>> {
         self.take_where(|reply| reply.when.path.is_some() && reply.when.holds(request))

@@ -43,6 +43,14 @@ pub(crate) trait Disk: Send + Sync {
     /// Why a file must not be written. `given` is the path as the model wrote it.
     fn refuse_write(&self, given: &str, path: &Path, seen: &Seen) -> Option<String>;
 
+    /// What a person has to agree to before a file is written: where it really lies, and why.
+    fn question(&self, _given: &str) -> Option<(PathBuf, String)> {
+        None
+    }
+
+    /// Somebody agreed.
+    fn agree(&mut self, _real: PathBuf) {}
+
     fn search(&self, query: &Query, cancel: &Cancel) -> Result<Found, Outcome>;
 
     /// A larger file is not read as a whole.

@@ -18,7 +18,7 @@ pub(super) const SECRET_IN_HOME: [&str; 6] =
 const FOREIGN_IN_HOME: &str = "skills/.hub";
 
 /// Files with a project's secrets.
-const ENV_FILES: [&str; 7] =
+pub(crate) const ENV_FILES: [&str; 7] =
     [".env", ".env.local", ".env.development", ".env.production", ".env.test", ".env.staging", ".envrc"];
 
 /// A chain of links longer than this is a loop.
@@ -38,10 +38,18 @@ pub struct FileGuard {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Device(PathBuf),
-    Binary { path: PathBuf, extension: String },
+    Binary {
+        path: PathBuf,
+        extension: String,
+    },
     Secret(PathBuf),
     ForeignSkill(PathBuf),
     EnvFile(PathBuf),
+    /// The sandbox hides it.
+    Hidden {
+        path: PathBuf,
+        reason: String,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -60,6 +68,9 @@ impl fmt::Display for Refusal {
             Self::ForeignSkill(path) => {
                 let path = path.display();
                 write!(f, "Access denied: {path} is catalogue data; use skills_list and skill_view")
+            }
+            Self::Hidden { path, reason } => {
+                write!(f, "Access denied: {}: {reason}. Ask the user for what you need", path.display())
             }
             Self::EnvFile(path) => {
                 write!(f, "Access denied: {} holds secrets. Ask the user for what you need", path.display())
@@ -129,6 +140,11 @@ impl FileGuard {
                 return Some(Refusal::Secret(path.to_owned()));
             }
         }
+        Self::refuse_env_file(path)
+    }
+
+    /// The same for a place where nothing else can be refused.
+    pub(crate) fn refuse_env_file(path: &Path) -> Option<Refusal> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ENV_FILES.contains(&name).then(|| Refusal::EnvFile(path.to_owned()))
     }
@@ -159,6 +175,18 @@ fn is_device(path: &Path) -> bool {
     }
     let Ok(rest) = path.strip_prefix("/proc") else { return false };
     rest.components().any(|part| part.as_os_str() == "fd") || PROCESS.iter().any(|name| path.ends_with(name))
+}
+
+/// Whether a path tells of a process, ours included: its memory, its variables, what it has open.
+pub(super) fn is_of_a_process(path: &Path) -> bool {
+    let Ok(rest) = path.strip_prefix("/proc") else { return false };
+    rest.components().next().is_some_and(|first| {
+        let first = first.as_os_str().to_string_lossy();
+        first == "self"
+            || first == "thread-self"
+            || first == "kcore"
+            || first.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// `~name/rest` in that user's home. A name nobody has, or one with other than plain characters, is a file's name.

@@ -21,9 +21,9 @@ pub enum Lint {
     Skipped(String),
 }
 
-/// Checks a file on disk with a program of its language.
+/// Checks a file's text with a program of its language. Only the text counts: what it points at is not looked at.
 pub trait Linter: Send + Sync {
-    fn lint<'a>(&'a self, path: &'a Path, cancel: &'a Cancel) -> BoxFuture<'a, Lint>;
+    fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, Lint>;
 }
 
 impl Lint {
@@ -53,7 +53,7 @@ pub(crate) fn syntax_error(path: &Path, text: &str) -> Option<String> {
 pub(crate) async fn lint(path: &Path, text: &str, linter: Option<&dyn Linter>, cancel: &Cancel) -> Lint {
     match (extension(path).as_str(), linter) {
         ("json" | "yaml" | "yml", _) => syntax_error(path, text).map_or(Lint::Ok, Lint::Error),
-        (_, Some(linter)) => linter.lint(path, cancel).await,
+        (_, Some(linter)) => linter.lint(path, text, cancel).await,
         ("", None) => Lint::Skipped("no check for files without an ending".to_owned()),
         (ending, None) => Lint::Skipped(format!("no check for .{ending} files")),
     }

@@ -6,8 +6,10 @@ mod deny;
 pub(crate) mod disk;
 pub(crate) mod extension;
 mod guard;
+mod held;
 mod here;
 pub(crate) mod lint;
+mod mask;
 pub(crate) mod state;
 pub(crate) mod store;
 mod there;
@@ -18,19 +20,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_exec::Sandbox;
-use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
-use hermes_types::{Call, Cancel, Occasion, Outcome, TaskId};
+use hermes_types::{Call, Cancel, Occasion, Outcome, TaskId, ToolContext};
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::answer;
 use crate::checkpoint::Checkpoints;
 use crate::folders::Folders;
+use crate::off_thread::off_thread;
+use crate::terminal::approval::Approvals;
 use crate::terminal::rooms::Closed;
 use crate::terminal::{Place, Shells};
 
 pub(crate) use deny::real_path;
 use disk::{Disk, Locality};
+pub(crate) use guard::ENV_FILES;
 pub use guard::FileGuard;
 pub(crate) use guard::Refusal;
 use here::HostDisk;
@@ -107,6 +111,8 @@ pub struct Files {
     pub(crate) linter: Option<Arc<dyn Linter>>,
     /// What commands are held in by; what it keeps, these tools keep.
     pub(crate) sandbox: Option<Sandbox>,
+    /// Who is asked about writes outside the project.
+    approvals: Option<Arc<Approvals>>,
 }
 
 impl Files {
@@ -121,13 +127,20 @@ impl Files {
             checkpoints: None,
             linter: None,
             sandbox: None,
+            approvals: None,
         }
     }
 
-    /// Writes nothing this fence keeps commands from writing.
+    /// Reads and writes only what this fence lets commands read and write.
     #[must_use]
     pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
         Self { sandbox: Some(sandbox), ..self }
+    }
+
+    /// Asks about writes outside the project; without it they are refused.
+    #[must_use]
+    pub fn with_approvals(self, approvals: Arc<Approvals>) -> Self {
+        Self { approvals: Some(approvals), ..self }
     }
 
     /// Takes folders that others, such as the terminal, move.
@@ -167,11 +180,11 @@ impl Files {
     pub(crate) async fn disk(&self, call: &Call, cancel: &Cancel) -> Result<Box<dyn Disk>, Outcome> {
         let (files, folder) = (self.clone(), self.folders.of(&call.task));
         let Some(shells) = self.shells.as_ref().filter(|shells| !shells.is_here()) else {
-            return Ok(Box::new(HostDisk { files, folder }));
+            return self.host_disk(call, folder).await;
         };
         let stay = match shells.enter(&call.task, cancel).await {
             Ok(Place::There(stay)) => stay,
-            Ok(Place::Here(_)) => return Ok(Box::new(HostDisk { files, folder })),
+            Ok(Place::Here(_)) => return self.host_disk(call, folder).await,
             Err(Closed::Disabled(reason)) => {
                 let error = format!("File tools disabled: {reason}");
                 return Err(answer::failed(&json!({"error": error, "status": "disabled"})));
@@ -190,18 +203,48 @@ impl Files {
         }))
     }
 
-    pub(crate) fn masked(&self, text: String) -> String {
-        if self.options.secrets == Secrets::Show {
-            return text;
+    async fn host_disk(&self, call: &Call, folder: PathBuf) -> Result<Box<dyn Disk>, Outcome> {
+        let (files, anchor) = (self.clone(), self.folders.anchor(&call.task));
+        let open = move || {
+            let access = files.sandbox.as_ref().and_then(|sandbox| sandbox.access(&anchor));
+            HostDisk::new(files, folder, access)
+        };
+        match off_thread("files", open).await? {
+            Ok(disk) => Ok(Box::new(disk)),
+            Err(reason) => Err(Outcome::failed(format!("files cannot be reached: {reason}"))),
         }
-        let what = Redaction { assignments: Assignments::ConfigStyle, phone_numbers: PhoneNumbers::Keep };
-        redact(&text, what).into_owned()
+    }
+
+    /// The same for a call that writes these paths. Where one is outside the project, a person is asked.
+    pub(crate) async fn disk_to_write(
+        &self,
+        call: &Call,
+        paths: Vec<String>,
+        context: ToolContext<'_>,
+    ) -> Result<Box<dyn Disk>, Outcome> {
+        let disk = self.disk(call, context.cancel).await?;
+        if disk.locality() == Locality::There || self.sandbox.is_none() {
+            return Ok(disk);
+        }
+        let ask = move || {
+            let asked: Vec<_> = paths.iter().filter_map(|given| disk.question(given)).collect();
+            (disk, asked)
+        };
+        let (mut disk, asked) = off_thread("files", ask).await?;
+        for (real, reason) in asked {
+            let Some(approvals) = &self.approvals else { continue };
+            approvals.may_write(&call.name, &real, &reason, &call.task, context).await.map_err(|error| {
+                answer::failed(&json!({"error": error, "success": false, "bytes_written": 0}))
+            })?;
+            disk.agree(real);
+        }
+        Ok(disk)
     }
 
     /// Whether a change would put the mask of a secret where the secret was: the model only ever saw the mask, and
     /// writes it back in good faith.
     pub(crate) fn buries_secret(&self, before: &str, after: &str) -> bool {
-        let shown = self.masked(before.to_owned());
+        let shown = self.masked(before);
         if shown == before {
             return false;
         }
@@ -219,8 +262,10 @@ impl Files {
 
     pub(crate) fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
         self.state.notice(task, occasion);
-        if matches!(occasion, Occasion::Ended) {
-            self.folders.forget(task);
+        match occasion {
+            Occasion::Ended => self.folders.forget(task),
+            Occasion::Delegated(parent) => self.folders.delegate(task, parent),
+            Occasion::Resumed(_) | Occasion::Compressed | Occasion::Calling(_) => {}
         }
     }
 }

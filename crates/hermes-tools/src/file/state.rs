@@ -3,7 +3,6 @@
 //! Bounded: the oldest entries go first. Nothing is kept of a task that ended, and nothing on disk.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::Metadata;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,12 +23,6 @@ const MOST_TASKS: usize = 1000;
 pub(crate) struct Stamp {
     pub(crate) modified: SystemTime,
     pub(crate) len: u64,
-}
-
-impl Stamp {
-    pub(crate) fn of(meta: &Metadata) -> Option<Self> {
-        Some(Self { modified: meta.modified().ok()?, len: meta.len() })
-    }
 }
 
 /// A page of a file.
@@ -215,7 +208,9 @@ impl FileState {
     /// What happened around the tools.
     pub(crate) fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
         match occasion {
-            Occasion::Calling("read_file" | "search_files") | Occasion::Resumed(_) => {}
+            Occasion::Calling("read_file" | "search_files")
+            | Occasion::Resumed(_)
+            | Occasion::Delegated(_) => {}
             Occasion::Calling(_) => self.task(task, |files| {
                 files.last = None;
                 files.shown.each(|(_, repeats)| *repeats = 0);

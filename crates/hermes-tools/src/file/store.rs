@@ -1,12 +1,8 @@
-//! Text files on disk as a model sees them, and writing them back the way they were.
-//!
-//! Invariant: a file is replaced whole or not at all; line endings, byte order mark and mode of an existing file stay.
+//! Text files on disk as a model sees them, and their form when they are written back: line endings and byte order mark of an
+//! existing file stay.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
-
-use hermes_types::random_hex;
 
 use super::disk::{Disk, Kind};
 
@@ -83,37 +79,6 @@ pub(crate) fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<(String, For
     let text = String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
     Ok((form.undress(&text), form))
-}
-
-/// Puts the text in place in one step, on this machine. A link stays a link: its target is replaced.
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| super::deny::real_path(path));
-    let existing = fs::metadata(&target).ok();
-    // A device or a pipe must not be replaced by a file of its name.
-    if existing.as_ref().is_some_and(|meta| !meta.is_file()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    let folder = target.parent().unwrap_or(Path::new("."));
-    let temporary = folder.join(format!(".hermes-tmp.{}", random_hex(12)));
-    let written = write_new(&temporary, text, existing.as_ref().map(fs::Metadata::permissions))
-        .and_then(|()| fs::rename(&temporary, &target));
-    if written.is_err() {
-        // The first error is the one to report; the temporary file may not even exist.
-        let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    // The rename must survive a power cut; a file system that cannot say so is no reason to fail.
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    Ok(())
-}
-
-fn write_new(path: &Path, text: &str, mode: Option<fs::Permissions>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    if let Some(mode) = mode {
-        file.set_permissions(mode)?;
-    }
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 #[cfg(test)]

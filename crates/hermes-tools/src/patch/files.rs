@@ -184,8 +184,8 @@ fn take(
             files.state.was_written(&call.task, &path, stamp(disk, &path));
             let from = if before.is_some() { format!("a/{given}") } else { "/dev/null".to_owned() };
             diffs.push(unified_diff(
-                before.as_deref().unwrap_or_default(),
-                &after,
+                &files.masked(before.as_deref().unwrap_or_default()),
+                &files.masked(&after),
                 &from,
                 &format!("b/{given}"),
             ));
@@ -200,7 +200,7 @@ fn take(
             files.checkpoint(call, disk, &path);
             disk.remove(&path).map_err(|error| format!("{given}: {error}"))?;
             files.state.was_written(&call.task, &path, stamp(disk, &path));
-            diffs.push(unified_diff(&before, "", &format!("a/{given}"), "/dev/null"));
+            diffs.push(unified_diff(&files.masked(&before), "", &format!("a/{given}"), "/dev/null"));
             done.written.retain(|(other, ..)| *other != given);
             done.deleted.push(given);
         }

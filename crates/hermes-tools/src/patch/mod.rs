@@ -8,6 +8,7 @@ mod passage;
 
 use std::path::PathBuf;
 
+use hermes_text::{PatchOp, parse_patch};
 use hermes_types::{BoxFuture, Call, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec};
 use serde_json::{Map, Value, json};
 
@@ -67,7 +68,7 @@ impl Tool for Patch {
 
     fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let disk = match self.files.disk(call, context.cancel).await {
+            let disk = match self.files.disk_to_write(call, paths(&call.arguments), context).await {
                 Ok(disk) => disk,
                 Err(outcome) => return outcome,
             };
@@ -124,6 +125,15 @@ impl Patch {
     }
 }
 
+/// The files a call is about.
+fn paths(arguments: &Map<String, Value>) -> Vec<String> {
+    if mode(arguments) != "patch" {
+        return text(arguments, "path").map(str::to_owned).into_iter().collect();
+    }
+    let ops = text(arguments, "patch").and_then(|patch| parse_patch(patch).ok()).unwrap_or_default();
+    ops.iter().flat_map(PatchOp::paths).map(str::to_owned).collect()
+}
+
 /// The mode that is named; without a name, the one whose arguments are there.
 fn mode(arguments: &Map<String, Value>) -> &str {
     let meant = if text(arguments, "patch").is_some() && text(arguments, "path").is_none() {
@@ -136,7 +146,7 @@ fn mode(arguments: &Map<String, Value>) -> &str {
 
 fn describe(files: &Files, result: &mut Map<String, Value>, changes: Changes) {
     if !changes.diff.is_empty() {
-        result.insert("diff".to_owned(), json!(files.masked(changes.diff)));
+        result.insert("diff".to_owned(), json!(files.masked(&changes.diff)));
     }
     for (name, paths) in [
         ("files_modified", changes.modified),
@@ -156,7 +166,7 @@ fn failed(files: &Files, failure: Failure) -> Outcome {
     let mut result = Map::new();
     result.insert("success".to_owned(), json!(false));
     describe(files, &mut result, *failure.done);
-    result.insert("error".to_owned(), json!(files.masked(failure.error)));
+    result.insert("error".to_owned(), json!(files.masked(&failure.error)));
     if let Some(hint) = failure.hint {
         result.insert("_hint".to_owned(), json!(hint));
     }

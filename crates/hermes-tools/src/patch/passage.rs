@@ -51,7 +51,12 @@ pub(super) fn replace(files: &Files, disk: &dyn Disk, call: &Call) -> Result<Cha
             }
         }
         Ok(Changes {
-            diff: unified_diff(&before, &replaced.text, &format!("a/{given}"), &format!("b/{given}")),
+            diff: unified_diff(
+                &files.masked(&before),
+                &files.masked(&replaced.text),
+                &format!("a/{given}"),
+                &format!("b/{given}"),
+            ),
             modified: vec![given.to_owned()],
             warning,
             written: vec![(given.to_owned(), real.clone(), replaced.text)],
@@ -77,7 +82,7 @@ fn no_match(files: &Files, call: &Call, path: &Path, before: &str, old: &str, er
     if *error != FuzzyError::NotFound {
         return words.into();
     }
-    let alike = similar_passages(before, old);
+    let alike = similar_passages(&files.masked(before), old);
     if !alike.is_empty() {
         words.push_str("\n\nDid you mean one of these?\n");
         words.push_str(&alike.join("\n---\n"));

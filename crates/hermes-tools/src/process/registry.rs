@@ -342,6 +342,13 @@ impl Processes {
         self.end(all).await;
     }
 
+    /// Ends what an earlier run left and this one took over; for a service that is stopped.
+    pub async fn end_recovered(&self) {
+        let found: Vec<Entry> = self.entries().iter().filter(|entry| entry.is_detached()).cloned().collect();
+        futures_util::future::join_all(found.iter().map(|entry| entry.kill(&*self.0.clock))).await;
+        self.changed();
+    }
+
     /// Ends what a task has started, beside everything else.
     pub(crate) fn end_those_of(&self, task: &TaskId) {
         let (this, left) = (self.clone(), self.of(task));

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use hermes_exec::Access;
 use hermes_text::estimate_tokens;
 use ignore::WalkBuilder;
 
@@ -19,17 +20,17 @@ const LOOKED_AT: u64 = 4096;
 const MOST_COUNTED: u64 = 1024 * 1024;
 const MOST_SEARCHED: u64 = 256 * 1024 * 1024;
 
-pub(super) fn read(guard: &FileGuard, found: &Found, window: u64) -> Block {
+pub(super) fn read(guard: &FileGuard, access: Option<&Access>, found: &Found, window: u64) -> Block {
     match &found.target {
         Target::File { path, lines } => {
-            let path = allowed(guard, path)?;
+            let path = allowed(guard, access, path)?;
             let text = text_of(&path, *lines, window)?;
             let title = format!("📄 {} ({} tokens)", found.raw, estimate_tokens(&text));
             Ok(block(&title, text.trim_end_matches('\n'), &extension(&path)))
         }
         Target::Folder(path) => {
-            let path = allowed(guard, path)?;
-            Ok(format!("📁 {}\n{}", found.raw, listing(guard, &path)?))
+            let path = allowed(guard, access, path)?;
+            Ok(format!("📁 {}\n{}", found.raw, listing(guard, access, &path)?))
         }
         _ => Err("it is no path".to_owned()),
     }
@@ -43,11 +44,14 @@ pub(super) fn block(title: &str, text: &str, language: &str) -> String {
 }
 
 /// The real path, if it is one to be read.
-fn allowed(guard: &FileGuard, given: &str) -> Result<PathBuf, String> {
+fn allowed(guard: &FileGuard, access: Option<&Access>, given: &str) -> Result<PathBuf, String> {
     let path = guard.resolve(guard.folder(), given);
     let real = real_path(&path);
     if !real.starts_with(real_path(guard.folder())) {
         return Err("path is outside the allowed workspace".to_owned());
+    }
+    if let Some(reason) = access.and_then(|access| access.refuse_read(&real)) {
+        return Err(reason);
     }
     match guard.refuse(&path) {
         Some(Refusal::Binary { .. }) => Err("binary files are not supported".to_owned()),
@@ -103,12 +107,15 @@ fn is_binary(beginning: &[u8]) -> bool {
 }
 
 /// What lies in a folder and below, without what is hidden or left out of the repository.
-fn listing(guard: &FileGuard, root: &Path) -> Block {
+fn listing(guard: &FileGuard, access: Option<&Access>, root: &Path) -> Block {
     if !root.is_dir() {
         return Err(if root.exists() { "it is no folder" } else { "folder not found" }.to_owned());
     }
     let walk = WalkBuilder::new(root).require_git(false).sort_by_file_path(Path::cmp).build();
-    let entries = walk.flatten().filter(|entry| entry.depth() > 0 && !guard.is_protected(entry.path()));
+    let hidden = |path: &Path| access.is_some_and(|access| access.refuse_read(path).is_some());
+    let entries = walk
+        .flatten()
+        .filter(|entry| entry.depth() > 0 && !guard.is_protected(entry.path()) && !hidden(entry.path()));
     let mut lines: Vec<String> = Vec::new();
     for entry in entries {
         if lines.len() == MOST_ENTRIES {

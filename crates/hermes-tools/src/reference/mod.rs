@@ -5,11 +5,11 @@
 
 mod attach;
 mod find;
+mod git;
 
 use std::path::Path;
-use std::time::Duration;
 
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
+use hermes_exec::{Programs, Reach, Sandbox};
 use hermes_text::estimate_tokens;
 use hermes_types::Cancel;
 
@@ -17,13 +17,12 @@ use crate::file::FileGuard;
 use crate::off_thread::off_thread;
 use find::{Found, Target};
 
-const GIT_LIMIT: Duration = Duration::from_secs(30);
-
 /// Attaches what messages point at. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct References {
     guard: FileGuard,
     programs: Programs,
+    sandbox: Option<Sandbox>,
 }
 
 /// A message after its references were looked up.
@@ -45,7 +44,15 @@ type Block = Result<String, String>;
 
 impl References {
     pub fn new(guard: FileGuard, programs: Programs) -> Self {
-        Self { guard, programs }
+        Self { guard, programs, sandbox: None }
+    }
+
+    /// Reads only what this fence lets commands of the folder read, and runs git inside it.
+    #[must_use]
+    pub fn within(self, sandbox: Sandbox) -> Self {
+        let programs =
+            self.programs.within(sandbox.clone().reaching(Reach::ThisMachine), self.guard.folder());
+        Self { programs, sandbox: Some(sandbox), ..self }
     }
 
     /// Looks up the references of a message, for a model whose window holds so many tokens.
@@ -96,36 +103,17 @@ impl References {
             }
             Target::Page(_) => Err("web pages cannot be attached; ask for it to be read instead".to_owned()),
             Target::File { .. } | Target::Folder(_) => {
-                let (guard, found) = (self.guard.clone(), found.clone());
-                let read = off_thread("references", move || attach::read(&guard, &found, window)).await;
-                read.map_err(|failed| failed.content).flatten()
+                let (guard, found, sandbox) = (self.guard.clone(), found.clone(), self.sandbox.clone());
+                let read = move || {
+                    let access = sandbox.and_then(|sandbox| sandbox.access(guard.folder()));
+                    let Some(access) = access else { return attach::read(&guard, None, &found, window) };
+                    let thread = access.thread().map_err(|error| error.to_string())?;
+                    thread
+                        .run(move || attach::read(&guard, Some(&access), &found, window))
+                        .map_err(|error| error.to_string())?
+                };
+                off_thread("references", read).await.map_err(|failed| failed.content).flatten()
             }
-        }
-    }
-
-    /// Nothing the repository names is run for it.
-    async fn git(&self, raw: &str, what: &[&str], cancel: &Cancel) -> Block {
-        let before = ["-c", "core.fsmonitor=false", "--no-pager"];
-        let (command, options) = what.split_first().ok_or("nothing to ask git for")?;
-        let plain = ["--no-ext-diff", "--no-textconv", "--no-color"];
-        let arguments = before.iter().chain([command]).chain(&plain).chain(options);
-        let program = Program {
-            name: "git",
-            arguments: arguments.map(Into::into).collect(),
-            directory: self.folder(),
-            limit: GIT_LIMIT,
-            complaints: Complaints::Keep,
-        };
-        let (output, end) = self.programs.output(program, cancel).await.map_err(|error| error.to_string())?;
-        match end {
-            ProgramEnd::Exited(0) => {
-                let shown = if output.trim().is_empty() { "(nothing)" } else { output.trim_end() };
-                let title = format!("🧾 git {}", what.join(" "));
-                Ok(attach::block(&title, shown, if command == &"diff" { "diff" } else { "" }))
-            }
-            ProgramEnd::Exited(_) => Err(output.lines().next().unwrap_or("git failed").to_owned()),
-            ProgramEnd::TooSlow => Err(format!("git took longer than {} s", GIT_LIMIT.as_secs())),
-            ProgramEnd::Cancelled => Err(format!("{raw} was interrupted")),
         }
     }
 

@@ -1,49 +1,201 @@
 //! Lines by a regular expression.
 
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use hermes_exec::Access;
 use hermes_text::head;
 use hermes_types::{Cancel, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::walk::Walk;
+use super::walk::{Walked, threads};
 use super::{Found, Mode, Query};
 use crate::file::Files;
 
+/// Files are looked at in rounds: the first small, for what is found at once.
+const FIRST_ROUND: usize = 256;
+const LONGEST_ROUND: usize = 8192;
+/// A thread takes so many at once.
+const STEP: usize = 16;
+/// A larger file is searched piece by piece.
+const MOST_BUFFERED: usize = 16 * 1024 * 1024;
+const FIRST_BUFFER: usize = 64 * 1024;
+const KEY: &[u8] = b"PRIVATE KEY";
 const MOST_CONTENT_CHARS: usize = 500;
 pub(super) const ONE_LINE: &str = "Lines are searched one by one, so a pattern with \\n finds nothing.";
 
-pub(super) fn search(query: &Query, files: &Files, cancel: &Cancel) -> Result<Found, Outcome> {
+pub(super) fn search(
+    query: &Query,
+    files: &Files,
+    access: Option<&Access>,
+    cancel: &Cancel,
+) -> Result<Found, Outcome> {
     let matcher = matcher(&query.pattern)?;
-    let mut searcher = SearcherBuilder::new()
-        .line_number(true)
-        .before_context(query.context)
-        .after_context(query.context)
-        .binary_detection(BinaryDetection::quit(0))
-        .build();
-    let mut hits = Hits { query, rows: Vec::new(), counts: Vec::new() };
-    let mut walk = Walk::new(query, &files.guard, cancel);
-    for path in walk.by_ref() {
-        hits.counts.push((query.show(&path), 0));
-        // A file that cannot be read is like one without matches.
-        let _ = searcher.search_path(&matcher, &path, &mut hits);
-        if hits.counts.last().is_some_and(|(_, count)| *count == 0) {
-            hits.counts.pop();
+    let walked = Walked::through(query, files, access, cancel);
+    let tells_at_once =
+        ![r"\A", r"\z", "(?", r"\s", r"\n", "[^"].iter().any(|part| query.pattern.contains(part));
+    let hits = Search { query, files, matcher: &matcher, walked: &walked, cancel, tells_at_once }.all();
+    let nothing = hits.counts.is_empty();
+    let warning = walked
+        .cut_short()
+        .or_else(|| (nothing && query.pattern.contains(r"\n")).then(|| ONE_LINE.to_owned()));
+    let (result, next) = hits.into_result(files);
+    Ok(Found { result, next, warning, omitted: walked.omitted })
+}
+
+/// Goes through files with several threads, in rounds, so that it can stop when enough was found.
+struct Search<'a> {
+    query: &'a Query,
+    files: &'a Files,
+    matcher: &'a RegexMatcher,
+    walked: &'a Walked,
+    cancel: &'a Cancel,
+    /// Whether the expression means the same for a whole text as for its lines.
+    tells_at_once: bool,
+}
+
+impl<'a> Search<'a> {
+    fn all(&self) -> Hits<'a> {
+        let mut hits = Hits { query: self.query, rows: Vec::new(), counts: Vec::new() };
+        let mut from = 0;
+        let mut length = FIRST_ROUND;
+        while from < self.walked.len() && !hits.is_enough() && !self.cancel.is_cancelled() {
+            let to = (from + length).min(self.walked.len());
+            self.round(from..to).into_iter().for_each(|(_, found)| hits.append(found));
+            from = to;
+            length = (length * 2).min(LONGEST_ROUND);
         }
-        if hits.is_enough() {
-            break;
+        hits
+    }
+
+    /// What these files hold, in their order.
+    fn round(&self, range: Range<usize>) -> Vec<(usize, Hits<'a>)> {
+        let (next, end) = (AtomicUsize::new(range.start), range.end);
+        let found: Mutex<Vec<(usize, Hits<'a>)>> = Mutex::default();
+        let work = || {
+            let mut one = OneFile::new(self);
+            let mut mine = Vec::new();
+            loop {
+                let start = next.fetch_add(STEP, Ordering::Relaxed);
+                if start >= end || self.cancel.is_cancelled() {
+                    break;
+                }
+                let step = start..(start + STEP).min(end);
+                mine.extend(step.filter_map(|at| one.search(&self.walked.path(at)?).map(|hits| (at, hits))));
+            }
+            found.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine);
+        };
+        let others = if range.len() > STEP { threads() - 1 } else { 0 };
+        std::thread::scope(|scope| {
+            for _ in 0..others {
+                // Where no thread can be started, fewer do the work.
+                let _ = std::thread::Builder::new().name("search_files".to_owned()).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.sort_unstable_by_key(|(at, _)| *at);
+        found
+    }
+}
+
+/// One thread's means.
+struct OneFile<'s, 'a> {
+    search: &'s Search<'a>,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    /// How much of it is the file's.
+    length: usize,
+}
+
+impl<'s, 'a> OneFile<'s, 'a> {
+    fn new(search: &'s Search<'a>) -> Self {
+        let searcher = SearcherBuilder::new()
+            .line_number(true)
+            .before_context(search.query.context)
+            .after_context(search.query.context)
+            .binary_detection(BinaryDetection::quit(0))
+            .build();
+        Self { search, searcher, buffer: Vec::new(), length: 0 }
+    }
+
+    /// A file that cannot be read is like one without matches.
+    fn search(&mut self, path: &Path) -> Option<Hits<'a>> {
+        let query = self.search.query;
+        let mut file = File::open(path).ok()?;
+        let mut hits = Hits { query, rows: Vec::new(), counts: vec![(String::new(), 0)] };
+        if self.fill(&mut file)? {
+            // Most files hold nothing, and the searcher does more than tell that.
+            if self.search.tells_at_once && !self.search.matcher.is_match(self.text()).unwrap_or(true) {
+                return None;
+            }
+            let text = self.buffer.get(..self.length).unwrap_or_default();
+            let _ = self.searcher.search_slice(self.search.matcher, text, &mut hits);
+        } else {
+            let _ = self.searcher.search_path(self.search.matcher, path, &mut hits);
+        }
+        let (name, count) = hits.counts.first_mut()?;
+        if *count == 0 {
+            return None;
+        }
+        *name = query.show(path);
+        self.mask(&mut hits);
+        Some(hits)
+    }
+
+    /// Reads a file into the buffer, with as few calls as can be; whether that was all of it. None if it cannot be read.
+    fn fill(&mut self, file: &mut File) -> Option<bool> {
+        let mut length = 0;
+        loop {
+            if length == self.buffer.len() {
+                if length >= MOST_BUFFERED {
+                    self.length = length;
+                    return Some(false);
+                }
+                self.buffer.resize((length * 2).clamp(FIRST_BUFFER, MOST_BUFFERED), 0);
+            }
+            let count = file.read(self.buffer.get_mut(length..)?).ok()?;
+            if count == 0 {
+                self.length = length;
+                return Some(true);
+            }
+            length += count;
         }
     }
-    let nothing = hits.counts.is_empty();
-    let warning =
-        walk.cut_short().or_else(|| (nothing && query.pattern.contains(r"\n")).then(|| ONE_LINE.to_owned()));
-    let (result, next) = hits.into_result(files);
-    Ok(Found { result, next, warning, omitted: walk.omitted })
+
+    fn text(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or_default()
+    }
+
+    /// A line of a key says nothing by itself; in its file it does.
+    fn mask(&self, hits: &mut Hits<'_>) {
+        let holds_key = self.text().windows(KEY.len()).any(|part| part == KEY);
+        if !holds_key || hits.rows.is_empty() {
+            return;
+        }
+        let text = String::from_utf8_lossy(self.text());
+        let masked = self.search.files.masked(&text);
+        let lines: Vec<&str> = masked.lines().collect();
+        for row in &mut hits.rows {
+            let line = usize::try_from(row.line).ok().and_then(|line| lines.get(line.checked_sub(1)?));
+            row.content = line.map_or_else(|| "***".to_owned(), |line| shown(line));
+        }
+    }
 }
 
 fn matcher(pattern: &str) -> Result<RegexMatcher, Outcome> {
     // A pattern that asks for a line break is no mistake of the expression, it only finds nothing.
-    RegexMatcher::new_line_matcher(pattern)
+    RegexMatcherBuilder::new()
+        .multi_line(true)
+        .line_terminator(Some(b'\n'))
+        .build(pattern)
         .or_else(
             |error| {
                 if pattern.contains(r"\n") { RegexMatcherBuilder::new().build(pattern) } else { Err(error) }
@@ -69,6 +221,12 @@ pub(super) struct Hits<'a> {
 }
 
 impl Hits<'_> {
+    fn append(&mut self, other: Hits<'_>) {
+        let before = self.counts.len();
+        self.counts.extend(other.counts);
+        self.rows.extend(other.rows.into_iter().map(|row| Row { file: row.file + before, ..row }));
+    }
+
     fn is_enough(&self) -> bool {
         match self.query.mode {
             Mode::Lines => self.rows.len() >= self.query.enough(),
@@ -92,7 +250,7 @@ impl Hits<'_> {
                 let (page, total, next) = self.query.page(self.rows);
                 let matches = page.into_iter().filter_map(|row| {
                     let (path, _) = self.counts.get(row.file)?;
-                    Some(json!({"path": path, "line": row.line, "content": files.masked(row.content)}))
+                    Some(json!({"path": path, "line": row.line, "content": files.masked(&row.content)}))
                 });
                 put("total_count", json!(total));
                 put("matches", Value::Array(matches.collect()));

@@ -11,6 +11,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
+use hermes_exec::Access;
 use hermes_types::{
     Beside, BoxFuture, Call, Cancel, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec,
 };
@@ -20,7 +21,7 @@ use crate::answer;
 use crate::argument::{missing, number, spec, text};
 use crate::file::disk::{Disk, Kind};
 use crate::file::state::Repeatable;
-use crate::file::{FarDisk, Files};
+use crate::file::{FarDisk, Files, Refusal};
 use crate::off_thread::off_thread;
 
 const DEFAULT_LIMIT: usize = 50;
@@ -147,7 +148,13 @@ impl Tool for SearchFiles {
             }
             let cancel = context.cancel.clone();
             let work = move || {
-                if disk.look(&query.root).is_ok_and(|seen| seen.kind == Kind::Missing) {
+                let seen = disk.look(&query.root);
+                if let Ok(seen) = &seen
+                    && let Some(refusal @ Refusal::Hidden { .. }) = disk.refuse(&query.root, seen)
+                {
+                    return Err(answer::failed(&json!({"error": refusal.to_string(), "total_count": 0})));
+                }
+                if seen.is_ok_and(|seen| seen.kind == Kind::Missing) {
                     let error = format!("Path not found: {}", query.given_root);
                     return Err(answer::failed(&json!({"error": error, "total_count": 0})));
                 }
@@ -174,10 +181,15 @@ impl Tool for SearchFiles {
 }
 
 /// Searches the files of this machine.
-pub(crate) fn search_here(query: &Query, files: &Files, cancel: &Cancel) -> Result<Found, Outcome> {
+pub(crate) fn search_here(
+    query: &Query,
+    files: &Files,
+    access: Option<&Access>,
+    cancel: &Cancel,
+) -> Result<Found, Outcome> {
     match query.target {
-        Target::Contents => contents::search(query, files, cancel),
-        Target::Names => names::search(query, files, cancel),
+        Target::Contents => contents::search(query, files, access, cancel),
+        Target::Names => names::search(query, files, access, cancel),
     }
 }
 

@@ -3,21 +3,28 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use hermes_exec::Access;
 use hermes_types::{Cancel, Outcome};
 use serde_json::{Map, json};
 
-use super::walk::Walk;
+use super::walk::Walked;
 use super::{Found, Query, build_glob};
 use crate::file::Files;
 
-pub(super) fn search(query: &Query, files: &Files, cancel: &Cancel) -> Result<Found, Outcome> {
+pub(super) fn search(
+    query: &Query,
+    files: &Files,
+    access: Option<&Access>,
+    cancel: &Cancel,
+) -> Result<Found, Outcome> {
     let name = query.pattern.rsplit('/').next().unwrap_or(&query.pattern);
     let name = if name.starts_with('*') { name.to_owned() } else { format!("*{name}") };
     let glob = build_glob(&name)?;
-    let mut walk = Walk::new(query, &files.guard, cancel);
-    let mut found: Vec<(SystemTime, PathBuf)> = walk
-        .by_ref()
-        .filter(|path| glob.is_match(path.file_name().unwrap_or_default()))
+    let walked = Walked::through(query, files, access, cancel);
+    let fitting = (0..walked.len())
+        .filter_map(|at| walked.path(at))
+        .filter(|path| glob.is_match(path.file_name().unwrap_or_default()));
+    let mut found: Vec<(SystemTime, PathBuf)> = fitting
         .map(|path| {
             (path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH), path)
         })
@@ -29,5 +36,5 @@ pub(super) fn search(query: &Query, files: &Files, cancel: &Cancel) -> Result<Fo
     let mut result = Map::new();
     result.insert("total_count".to_owned(), json!(total));
     result.insert("files".to_owned(), json!(shown));
-    Ok(Found { result, next, warning: walk.cut_short(), omitted: walk.omitted })
+    Ok(Found { result, next, warning: walked.cut_short(), omitted: walked.omitted })
 }

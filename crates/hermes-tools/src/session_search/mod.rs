@@ -11,11 +11,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hermes_store::{SearchHit, SearchScope, SessionFilter, Store};
+use hermes_store::{Charge, SearchHit, SearchScope, SessionFilter, Store};
 use hermes_text::SearchQuery;
 use hermes_types::{
-    Beside, BoxFuture, Call, CivilTime, Clock, Manner, Outcome, SessionId, SideModel, Timestamp, Tool,
-    ToolContext, ToolSpec, Work,
+    Beside, BoxFuture, Call, CivilTime, Clock, Completion, Manner, Outcome, SessionId, SideModel, Timestamp,
+    Tool, ToolContext, ToolSpec, Work,
 };
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,46 @@ const MOST_LIMIT: usize = 5;
 const HITS: usize = 50;
 /// Conversations looked at to find the newest that are not this one's.
 const RECENT: usize = 50;
+
+/// So many times more is looked at where most of it may be other people's.
+const SHARED: usize = 10;
+
+/// What one search looks at.
+struct View<'a> {
+    store: &'a Store,
+    lineage: HashSet<SessionId>,
+    reader: Reader,
+}
+
+/// Who asks. Where several people talk to one gateway, each finds only their own conversations.
+enum Reader {
+    /// Nobody else is there to be protected.
+    Anybody,
+    Person {
+        source: String,
+        user: String,
+    },
+}
+
+impl Reader {
+    async fn of(store: &Store, session: &SessionId) -> Result<Self, Failure> {
+        let row = store.session(session).await?;
+        let Some((source, user)) = row.and_then(|row| Some((row.source, row.user_id?))) else {
+            return Ok(Self::Anybody);
+        };
+        Ok(if store.is_shared().await? { Self::Person { source, user } } else { Self::Anybody })
+    }
+
+    fn is_anybody(&self) -> bool {
+        matches!(self, Self::Anybody)
+    }
+
+    async fn may_read(&self, store: &Store, session: &SessionId) -> Result<bool, Failure> {
+        let Self::Person { source, user } = self else { return Ok(true) };
+        let row = store.session(session).await?;
+        Ok(row.is_some_and(|row| row.source == *source && row.user_id.as_ref() == Some(user)))
+    }
+}
 
 /// Turns a time into the user's time of day.
 pub type LocalTime = fn(Timestamp) -> CivilTime;
@@ -63,28 +103,39 @@ impl SessionSearch {
         let store =
             self.store.as_ref().ok_or_else(|| Failure("Session database not available.".to_owned()))?;
         let arguments = &call.arguments;
+        let reader = Reader::of(store, &call.session).await?;
         if let Some(id) = text(arguments, "session_id") {
+            if !reader.may_read(store, &SessionId::from(id.trim())).await? {
+                return Err(Failure(format!("Session not found: {id}")));
+            }
             return reading::read(store, id, arguments, self.local).await;
         }
         let limit = number(arguments, "limit", DEFAULT_LIMIT, 1..=MOST_LIMIT);
         let lineage = store.lineage(&call.session).await?;
+        let view = View { store, lineage, reader };
         match text(arguments, "query") {
-            None => self.recent(store, &lineage, limit).await,
-            Some(query) => self.find(store, &lineage, query, arguments, limit, context).await,
+            None => self.recent(&view, limit).await,
+            Some(query) => self.find(&view, query, arguments, limit, context).await,
         }
     }
 
-    async fn recent(
-        &self,
-        store: &Store,
-        lineage: &HashSet<SessionId>,
-        limit: usize,
-    ) -> Result<Value, Failure> {
-        let sessions = store.list_sessions(SessionFilter::default(), RECENT + lineage.len()).await?;
-        let others =
-            sessions.into_iter().filter(|found| found.parent.is_none() && !lineage.contains(&found.id));
+    async fn recent(&self, view: &View<'_>, limit: usize) -> Result<Value, Failure> {
+        let View { store, lineage, reader } = view;
+        let most = if reader.is_anybody() { RECENT } else { RECENT * SHARED };
+        let sessions = store.list_sessions(SessionFilter::default(), most + lineage.len()).await?;
+        let mut others = Vec::new();
+        for found in
+            sessions.into_iter().filter(|found| found.parent.is_none() && !lineage.contains(&found.id))
+        {
+            if others.len() == limit {
+                break;
+            }
+            if reader.may_read(store, &found.id).await? {
+                others.push(found);
+            }
+        }
         let results: Vec<Value> = others
-            .take(limit)
+            .into_iter()
             .map(|found| {
                 json!({
                     "session_id": found.id.as_str(),
@@ -105,19 +156,19 @@ impl SessionSearch {
 
     async fn find(
         &self,
-        store: &Store,
-        lineage: &HashSet<SessionId>,
+        view: &View<'_>,
         query: &str,
         arguments: &Map<String, Value>,
         limit: usize,
         context: &ToolContext<'_>,
     ) -> Result<Value, Failure> {
+        let View { store, lineage, reader } = view;
         let roles = text(arguments, "role_filter").unwrap_or_default();
         let roles = roles.split(',').map(|role| role.trim().to_lowercase()).filter(|role| !role.is_empty());
         let within = SearchScope {
             exclude_sources: vec!["tool".to_owned()],
             roles: roles.collect(),
-            limit: HITS,
+            limit: if reader.is_anybody() { HITS } else { HITS * SHARED },
             ..SearchScope::default()
         };
         let Some(words) = SearchQuery::sanitise(query) else { return Ok(nothing(query)) };
@@ -129,7 +180,8 @@ impl SessionSearch {
             }
             let root = store.lineage_root(&hit.session_id).await?;
             let seen = chosen.iter().any(|(known, _)| *known == root);
-            if !seen && !lineage.contains(&root) && !lineage.contains(&hit.session_id) {
+            let own = lineage.contains(&root) || lineage.contains(&hit.session_id);
+            if !seen && !own && reader.may_read(store, &hit.session_id).await? {
                 chosen.push((root, hit));
             }
         }
@@ -142,6 +194,21 @@ impl SessionSearch {
         Ok(
             json!({"success": true, "query": query, "results": results, "count": count, "sessions_searched": count}),
         )
+    }
+
+    /// Writes into the ledger what a summary cost; limits of a day count it.
+    fn charge(&self, store: &Store, session: &SessionId, completion: &Completion) {
+        drop(store.record_charge(Charge {
+            at: self.clock.now(),
+            session: session.clone(),
+            turn: None,
+            root_turn: None,
+            job: None,
+            provider: completion.provider.clone(),
+            model: completion.model.clone(),
+            usage: completion.usage.unwrap_or_default(),
+            cost: completion.cost,
+        }));
     }
 
     /// One conversation that was found. It is never left out, whatever else fails.
@@ -166,7 +233,10 @@ impl SessionSearch {
         });
         let Some(object) = result.as_object_mut() else { return result };
         let summary = match &self.side {
-            Some(side) => summary::summarise(side, self.clock.as_ref(), query, &text, context).await,
+            Some(side) => {
+                let spent = |completion: &Completion| self.charge(store, root, completion);
+                summary::summarise(side, self.clock.as_ref(), query, &text, context, spent).await
+            }
             None => None,
         };
         if summary.is_none() {

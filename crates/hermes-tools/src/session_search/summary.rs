@@ -1,7 +1,7 @@
 //! Asking a side model what a conversation was about.
 
 use hermes_text::strip_think;
-use hermes_types::{Clock, Message, ModelError, Request, SideModel, ToolContext};
+use hermes_types::{Clock, Completion, Message, ModelError, Request, SideModel, ToolContext};
 
 const TRIES: usize = 3;
 const MOST_TOKENS: u64 = 10_000;
@@ -14,6 +14,7 @@ pub(super) async fn summarise(
     query: &str,
     transcript: &str,
     context: &ToolContext<'_>,
+    spent: impl Fn(&Completion),
 ) -> Option<String> {
     let request = Request {
         model: side.name.clone(),
@@ -30,6 +31,7 @@ pub(super) async fn summarise(
     for _ in 0..TRIES {
         match side.model.complete(&request, &mut |_| {}).await {
             Ok(completion) => {
+                spent(&completion);
                 let text = completion.message.content.text();
                 let text = strip_think(&text);
                 if !text.trim().is_empty() {

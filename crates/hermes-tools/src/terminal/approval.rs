@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -243,6 +244,47 @@ impl Approvals {
         self.put(question, &[danger], task, context).await == Said::Yes
     }
 
+    /// Asks whether a tool may write a file outside the project. The error is what the model reads. Never answers yes by
+    /// itself: where no questions are asked, files outside stay as they are.
+    pub(crate) async fn may_write(
+        &self,
+        tool: &str,
+        path: &Path,
+        reason: &str,
+        task: &TaskId,
+        context: ToolContext<'_>,
+    ) -> Result<(), String> {
+        let shown = path.display();
+        let key = format!("write outside the project: {shown}");
+        let setting = format!(
+            "`terminal.sandbox_writable: [{}]` in config.yaml would allow it",
+            path.parent().unwrap_or(path).display()
+        );
+        if self.asks_nothing(task) {
+            return Err(format!(
+                "Write denied: '{shown}': {reason}, and no questions are asked here; {setting}."
+            ));
+        }
+        let _turn = self.my_turn().await;
+        let known = lock(&self.sessions).get(task).is_some_and(|keys| keys.contains(&key))
+            || lock(&self.permanent).contains(&key);
+        if known {
+            return Ok(());
+        }
+        let danger = Danger { key, reason: format!("{reason}; this is asked for this file alone") };
+        let question = Question::Approve { command: format!("{tool} {shown}"), danger: danger.clone() };
+        match self.put(question, &[danger], task, context).await {
+            Said::Yes => Ok(()),
+            Said::No => Err(format!(
+                "Write denied: the user does not want '{shown}' written. Do not retry it or reach the same end another way."
+            )),
+            Said::Nothing => Err(format!("Write denied: '{shown}': {reason}, and nobody answered in time.")),
+            Said::Nobody => {
+                Err(format!("Write denied: '{shown}': {reason}, and nobody could be asked; {setting}."))
+            }
+        }
+    }
+
     /// Asks, and holds what was agreed to as far as it reaches.
     async fn put(
         &self,
@@ -257,7 +299,8 @@ impl Approvals {
             Answer::Approval(Approval::Always) => {
                 self.hold(task, open);
                 // What a scan found is agreed to for this conversation at most: the next may find more behind the same name.
-                for danger in open.iter().filter(|danger| !danger.key.starts_with(scan::KEY)) {
+                let lasts = |danger: &&Danger| !danger.key.starts_with(scan::KEY) && may_last(&danger.key);
+                for danger in open.iter().filter(lasts) {
                     if lock(&self.permanent).insert(danger.key.clone()) {
                         (self.keep)(&danger.key);
                     }
@@ -286,13 +329,47 @@ impl Approvals {
 
     fn hold(&self, task: &TaskId, dangers: &[Danger]) {
         let mut sessions = lock(&self.sessions);
-        sessions.entry(task.clone()).or_default().extend(dangers.iter().map(|danger| danger.key.clone()));
+        let held = dangers.iter().map(|danger| danger.key.clone()).filter(|key| !runs_a_file(key));
+        sessions.entry(task.clone()).or_default().extend(held);
     }
+}
+
+/// How the key of an approval to leave the sandbox begins.
+const OUTSIDE: &str = "outside the sandbox: ";
+
+/// Programs that do what their line says and nothing a file of the project adds to it.
+const PLAIN: [&str; 20] = [
+    "basename", "cat", "chmod", "chown", "cp", "date", "dirname", "echo", "head", "install", "ln", "ls",
+    "mkdir", "mv", "printf", "rm", "rmdir", "tail", "tee", "touch",
+];
+
+/// Whether an approval may last beyond its conversation. One to leave the sandbox binds the line and not what the line
+/// runs: a script, a make rule or a test could be changed afterwards, so it may only where there is nothing of the kind.
+fn may_last(key: &str) -> bool {
+    let Some(command) = key.strip_prefix(OUTSIDE) else { return true };
+    let heads =
+        command.split(['\n', ';', '|', '&']).map(|part| part.split_whitespace().next().unwrap_or_default());
+    !command.contains(['`', '$', '(', '<'])
+        && heads.filter(|head| !head.is_empty()).all(|head| PLAIN.contains(&head))
+}
+
+/// Whether a line outside the sandbox names a file that would be run: it can be another one a moment later.
+fn runs_a_file(key: &str) -> bool {
+    const SCRIPTS: [&str; 9] = [".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php"];
+    let Some(command) = key.strip_prefix(OUTSIDE) else { return false };
+    if may_last(key) {
+        return false;
+    }
+    let is_file = |word: &str| {
+        let word = word.trim_matches(['"', '\'', ';', '&', '|', '(', ')']);
+        word.contains("./") || SCRIPTS.iter().any(|ending| word.ends_with(ending))
+    };
+    command.split_whitespace().any(is_file)
 }
 
 /// The key of an approval to leave the sandbox: for this very command and no other.
 fn outside(command: &str) -> String {
-    format!("outside the sandbox: {}", command.trim())
+    format!("{OUTSIDE}{}", command.trim())
 }
 
 fn refusal(danger: &Danger) -> String {
@@ -321,4 +398,31 @@ fn nobody(dangers: &[Danger]) -> String {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaving_the_sandbox_is_agreed_to_for_good_only_where_the_line_is_all_there_is() {
+        for (command, lasts, held) in [
+            ("echo x > ../out/a", true, true),
+            ("mkdir -p /srv/x && cp a /srv/x", true, true),
+            ("./run.sh", false, false),
+            ("bash tools/deploy.sh --now", false, false),
+            ("python3 setup.py install", false, false),
+            ("make install", false, true),
+            ("npm test", false, true),
+            ("echo $(./x)", false, false),
+            ("cat <(./run.sh)", false, false),
+        ] {
+            let key = outside(command);
+            assert_eq!((may_last(&key), !runs_a_file(&key)), (lasts, held), "{command}");
+        }
+        assert!(
+            may_last("recursive delete") && !runs_a_file("recursive delete"),
+            "other keys name a kind of danger"
+        );
+    }
 }

@@ -400,9 +400,13 @@ impl Tool for Terminal {
     }
 
     fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        if let Occasion::Ended = occasion {
-            self.shells.close(task);
-            self.approvals.forget(task);
+        match occasion {
+            Occasion::Ended => {
+                self.shells.close(task);
+                self.approvals.forget(task);
+            }
+            Occasion::Delegated(parent) => self.shells.delegate(task, parent),
+            Occasion::Resumed(_) | Occasion::Compressed | Occasion::Calling(_) => {}
         }
     }
 

@@ -111,6 +111,11 @@ impl Shells {
         self.folders.of(task)
     }
 
+    /// Has a task work for another one.
+    pub(crate) fn delegate(&self, task: &TaskId, parent: &TaskId) {
+        self.folders.delegate(task, parent);
+    }
+
     pub(crate) fn close(&self, task: &TaskId) {
         self.lock().remove(task);
         if let Host::There(rooms) = &self.host {

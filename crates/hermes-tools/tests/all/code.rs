@@ -587,6 +587,7 @@ async fn a_script_is_inside_the_fence() {
         hermes_home: bench.root.join("home"),
         temporary: vec![bench.root.join("tmp")],
         writable: Vec::new(),
+        programs: Vec::new(),
     };
     bench.sandbox = Sandbox::new(SandboxMode::Auto, places);
     if !Sandbox::is_possible() {

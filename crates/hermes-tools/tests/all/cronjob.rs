@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::support::{Nobody, parse, run};
 
 struct Bench {
-    _folder: TempDir,
+    folder: TempDir,
     tool: CronJob,
     jobs: Jobs,
     store: Store,
@@ -23,7 +23,7 @@ fn bench() -> Bench {
     let jobs = Jobs::new(Home::at(folder.path()), Zone::named("UTC").unwrap());
     let store = Store::open(&folder.path().join("state.db")).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(TestClock::new());
-    Bench { tool: CronJob::new(jobs.clone(), store.clone(), clock), _folder: folder, jobs, store }
+    Bench { tool: CronJob::new(jobs.clone(), store.clone(), clock), folder, jobs, store }
 }
 
 impl Bench {
@@ -186,4 +186,55 @@ fn older_names_are_understood_and_not_offered() {
     assert_eq!(removed["success"], true);
     assert!(modern("cronjobs", json!({})).is_none());
     assert_eq!(bench.tool.spec().name, "cronjob");
+}
+
+#[test]
+fn the_model_chooses_no_address_and_no_model_by_itself() {
+    let bench = bench();
+    let job = json!({"action": "create", "prompt": "x", "schedule": "every 1h"});
+    for (field, value, word) in [
+        ("base_url", json!("http://evil.example/v1"), "base_url"),
+        ("model", json!({"model": "m", "base_url": "http://evil.example/v1"}), "consent"),
+        ("model", json!("dear-model"), "consent"),
+        ("provider", json!("openrouter"), "consent"),
+    ] {
+        let mut arguments = job.clone();
+        arguments[field] = value;
+        let refused = bench.refused(arguments);
+        assert!(refused.contains(word), "{field}: {refused}");
+    }
+    assert!(bench.jobs.list(Listed::All).is_empty());
+}
+
+#[test]
+fn a_job_works_only_where_its_conversation_may_write() {
+    use hermes_exec::{Sandbox, SandboxMode, SandboxPlaces};
+    use hermes_tools::Folders;
+    let bench = bench();
+    let root = bench.folder.path().canonicalize().unwrap();
+    for folder in ["user/proj/sub", "user/other", "hermes", "tmp"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let places = SandboxPlaces {
+        user_home: root.join("user"),
+        hermes_home: root.join("hermes"),
+        temporary: vec![root.join("tmp")],
+        ..SandboxPlaces::default()
+    };
+    let sandbox = Sandbox::new(SandboxMode::Auto, places);
+    let tool = bench.tool.within(sandbox, Folders::new(root.join("user/proj")));
+    for (folder, allowed) in [
+        ("user/proj", true),
+        ("user/proj/sub", true),
+        ("tmp", true),
+        ("user", false),
+        ("user/other", false),
+        ("hermes", false),
+        ("user/proj/../other", false),
+    ] {
+        let folder = root.join(folder);
+        let made = json!({"action": "create", "prompt": "x", "schedule": "0 9 * * *", "workdir": folder});
+        let answer = parse(&run(&tool, "t", made, &Nobody));
+        assert_eq!(answer["success"], allowed, "{}: {answer}", folder.display());
+    }
 }

@@ -170,3 +170,41 @@ async fn changes_of_a_repository_are_shown() {
     desk.attached("@staged").await;
     assert!(!trap.exists());
 }
+
+#[tokio::test]
+async fn what_a_repository_holds_of_secrets_is_not_attached_and_nothing_of_it_is_run() {
+    let desk = Desk::new();
+    let work = desk.user().join("work");
+    desk.git(&["init", "-q"]);
+    for name in [".env", "deep/.env.production", "server.pem", "id_ed25519", "notes.md"] {
+        fs::write(work.join(name), format!("first hush-{name}\n")).unwrap();
+    }
+    fs::write(work.join("notes.md"), "first\n").unwrap();
+    desk.git(&["add", "-Af", "."]);
+    desk.git(&["commit", "-qm", "first"]);
+    for name in [".env", "deep/.env.production", "server.pem", "id_ed25519"] {
+        fs::write(work.join(name), format!("second hush-{name}\n")).unwrap();
+    }
+    let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQhushhushhushhush\n-----END RSA PRIVATE KEY-----\n";
+    fs::write(work.join("notes.md"), format!("second\n{key}")).unwrap();
+    let trap = desk.user().join("trap");
+    let trapped = format!("sh -c 'touch {}; cat'", trap.display());
+    for (name, value) in [
+        ("filter.x.clean", trapped.as_str()),
+        ("filter.x.process", &trapped),
+        ("filter.x.required", "true"),
+        ("diff.y.textconv", &trapped),
+        ("diff.y.command", &trapped),
+        ("core.pager", &trapped),
+        ("core.hooksPath", &work.join("hooks").display().to_string()),
+    ] {
+        desk.git(&["config", name, value]);
+    }
+    fs::write(work.join(".gitattributes"), "*.md filter=x diff=y\n").unwrap();
+    for reference in ["@diff", "@git:1"] {
+        let text = desk.attached(reference).await;
+        assert!(!text.contains("hush") && text.contains("first"), "{reference}: {text}");
+    }
+    assert!(desk.attached("@diff").await.contains("second"));
+    assert!(!trap.exists());
+}

@@ -54,6 +54,7 @@ impl Desk {
             hermes_home: root.join("home"),
             temporary: Vec::new(),
             writable: Vec::new(),
+            programs: Vec::new(),
         };
         let options = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),

@@ -195,3 +195,30 @@ fn without_a_database_it_says_so() {
     let answer = parse(&run(&tool, "t", json!({"query": "x"}), &Nobody));
     assert_eq!(answer, json!({"success": false, "error": "Session database not available."}));
 }
+
+#[test]
+fn people_who_share_a_gateway_do_not_find_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("state.db")).unwrap();
+    let past = Past { _folder: folder, store };
+    for (id, user, text) in [
+        ("ann-1", Some("ann"), "my secret is a walrus"),
+        ("bob-1", Some("bob"), "I saw a walrus too"),
+        ("owner", None, "a walrus at the terminal"),
+        ("s", Some("bob"), "what about now"),
+    ] {
+        let source = if user.is_some() { "telegram" } else { "cli" };
+        let mut session = NewSession::new(id.into(), source, Timestamp(START));
+        session.user_id = user.map(str::to_owned);
+        let message = NewMessage::new(Message::user(text), Timestamp(START));
+        past.store.append_creating(session, vec![message]).wait().unwrap();
+    }
+    for arguments in [json!({"query": "walrus"}), json!({})] {
+        let found = past.ask(arguments.clone());
+        let ids: Vec<&str> =
+            found["results"].as_array().unwrap().iter().map(|r| r["session_id"].as_str().unwrap()).collect();
+        assert_eq!(ids, ["bob-1"], "{arguments}: {found}");
+    }
+    let refused = past.ask(json!({"session_id": "ann-1"}));
+    assert!(refused.to_string().contains("Session not found"), "{refused}");
+}

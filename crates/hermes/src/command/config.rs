@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use hermes_config::{Error, Management, migrate, save, set};
+use hermes_config::env::dotenv;
+use hermes_config::{Config, Error, Management, migrate, save, set};
 
 use crate::cli::ConfigCommand;
 use crate::context::Context;
@@ -49,8 +50,9 @@ pub(crate) fn run(command: Option<ConfigCommand>, context: &Context, output: &Ou
         ConfigCommand::Path => output.line(&home.config().display().to_string()),
         ConfigCommand::EnvPath => output.line(&home.dotenv().display().to_string()),
         ConfigCommand::Check => return Ok(check(context, output)),
-        ConfigCommand::Migrate => {
-            let report = migrate::migrate(home, env)?;
+        ConfigCommand::Migrate { dry_run } => {
+            let run = if dry_run { migrate::Run::ForShow } else { migrate::Run::Really };
+            let report = migrate::migrate(home, env, run)?;
             for line in &report.lines {
                 output.line(line);
             }
@@ -83,13 +85,28 @@ fn edit(context: &Context, output: &Output) -> Result<ExitCode> {
         let started = std::process::Command::new(program).args(words).arg(&file).status();
         match started {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Ok(status) if status.success() => return Ok(ExitCode::SUCCESS),
+            Ok(status) if status.success() => return Ok(check_edited(context, output)),
             Ok(_) => return Ok(ExitCode::FAILURE),
             Err(error) => return Err(error).with_context(|| format!("cannot start {program}")),
         }
     }
     output.line(&format!("No editor found. The file is {}", file.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what is wrong with the file after it was edited.
+fn check_edited(context: &Context, output: &Output) -> ExitCode {
+    let config = Config::load(&context.home, &context.env);
+    for warning in config.warnings() {
+        output.notice(&warning.to_string());
+    }
+    for finding in config.findings() {
+        output.notice(&format!("⚠ {finding}"));
+    }
+    match config.require_usable(&context.env) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// Prints the lines of a change, or the usage when there was none to make.
@@ -161,6 +178,10 @@ fn check(context: &Context, output: &Output) -> ExitCode {
     if !status.new_options.is_empty() {
         output
             .line(&format!("  {} new options; `hermes config migrate` adds them", status.new_options.len()));
+    }
+    let dotenv = std::fs::read(context.home.dotenv()).unwrap_or_default();
+    for line in dotenv::ignored_lines(&dotenv::decode(&dotenv).0) {
+        output.line(&format!("  ⚠ .env, line {line}: not NAME=value; it is ignored"));
     }
     let findings = config.findings();
     for finding in &findings {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use hermes_store::{Error, IndexHealth, repair};
+use hermes_store::{Error, IndexHealth, RepairOutcome, repair};
 
 use crate::cli::DbCommand;
 use crate::context::Context;
@@ -13,7 +13,11 @@ pub(crate) fn run(command: DbCommand, context: &Context, output: &Output) -> Res
     match command {
         DbCommand::Check => check(context, output),
         DbCommand::Backup { file } => {
-            context.store(output)?.back_up(&file)?;
+            if hermes_config::write::is_special(&file)? {
+                bail!("{} is not a file; name one for the copy", file.display());
+            }
+            let target = hermes_config::write::follow_links(&file)?;
+            context.store(output)?.back_up(&target)?;
             output.line(&format!("Copied {} to {}", context.database().display(), file.display()));
             Ok(ExitCode::SUCCESS)
         }
@@ -60,7 +64,12 @@ fn rescue(context: &Context, output: &Output) -> Result<ExitCode> {
             "nothing in {} can be read ({detail}). It was left as it is; move it away, and Hermes begins a new one",
             path.display()
         ),
-        other => other?,
+        Ok(RepairOutcome::Sound) => {
+            output.line(&format!("{} is sound; nothing was changed.", path.display()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        Ok(RepairOutcome::Repaired(report)) => report,
+        Err(error) => return Err(error.into()),
     };
     output.line(&format!("Rescued {} sessions and {} messages.", report.sessions, report.messages));
     if report.restored_sessions > 0 {

@@ -20,6 +20,8 @@ const BAR: usize = 20;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 pub(crate) fn run(days: u32, source: Option<String>, context: &Context, output: &Output) -> Result<ExitCode> {
+    // Days and hours are those of the zone the user chose.
+    context.config(output);
     let store = context.store(output)?;
     output.text(&report(&store, days, source, now())?);
     Ok(ExitCode::SUCCESS)

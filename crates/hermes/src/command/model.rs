@@ -8,7 +8,7 @@ use hermes_config::{Config, Surface, set};
 use hermes_model::credential::Means;
 use hermes_model::discovery::Lookup;
 use hermes_model::provider::switch::{self, Note, SwitchError};
-use hermes_model::provider::{Choice, Facts, Resolved, Target, name, resolve};
+use hermes_model::provider::{Choice, Facts, ResolveError, Resolved, Target, name, resolve};
 use hermes_net::Client;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
@@ -46,16 +46,19 @@ fn choose(text: &str, context: &Context, config: Config, lines: &mut Vec<String>
         Ok(Resolved::Target(target)) => Some(target),
         _ => None,
     };
-    let named = name::parse(text);
+    let named = name::parse(text, &facts);
     let planned = switch::plan(&facts, current.as_deref(), text, Surface::Cli);
     let (provider, model, note) = match planned {
         Ok(Resolved::Target(mut target)) => {
             let note = validate(&mut target, context)?;
             (named.provider.or_else(|| Some(target.provider().to_owned())), target.model.clone(), note)
         }
-        Err(error @ (SwitchError::Empty | SwitchError::Blank)) => bail!("{error}"),
-        // Chosen all the same: what is still missing, such as a key, is said by `show`.
-        Ok(Resolved::Offline) | Err(SwitchError::Resolve(_)) => (named.provider, named.model, None),
+        // Chosen all the same: a key or a sign-in can follow, and `show` says which.
+        Ok(Resolved::Offline)
+        | Err(SwitchError::Resolve(ResolveError::NoKey { .. } | ResolveError::NotSignedIn { .. })) => {
+            (named.provider, named.model, None)
+        }
+        Err(error) => bail!("{error} Nothing was changed."),
     };
     if let Some(provider) = provider {
         lines.extend(set::set(&context.home, &context.env, "model.provider", &provider)?.lines);

@@ -8,72 +8,117 @@ use anyhow::{Context as _, Result, bail};
 use hermes_config::Env;
 use hermes_gateway::{Live, process};
 use hermes_task::SystemClock;
-use hermes_types::{ChannelError, Clock, Courier as _};
+use hermes_types::{ChannelError, Clock, Courier as _, Dispatch};
+use serde_json::json;
 
+use crate::cli::SendArguments;
 use crate::context::Context;
 use crate::output::Output;
 use crate::wiring::stand_in::Messenger;
 
-pub(crate) fn run(
-    target: Option<&str>,
-    words: &[String],
-    context: &Context,
-    output: &Output,
-) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &SendArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+    context.usable_config(output)?;
+    let (target, words) = match (&arguments.to, arguments.words.split_first()) {
+        (Some(target), _) => (Some(target.as_str()), arguments.words.as_slice()),
+        (None, Some((target, words))) => (Some(target.as_str()), words),
+        (None, None) => (None, [].as_slice()),
+    };
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let live = Live::new(context.home.clone(), Env::process(), context.home.path().to_owned());
     let messenger = Messenger::new(live, store.clone(), clock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let Some(target) = target else {
-        let targets = runtime.block_on(messenger.targets());
-        if targets.is_empty() {
-            output.line("No chats are known yet. A chat is known once somebody has written in it.");
-        }
-        for line in &targets {
-            output.line(line);
-        }
+    let Some(target) = target.filter(|_| !arguments.list) else {
+        list(&runtime.block_on(messenger.targets()), arguments.json, output);
         return Ok(ExitCode::SUCCESS);
     };
-    let text = message(words)?;
+    let text = message(arguments, words)?;
     let sent = runtime.block_on(messenger.deliver(target, &text));
     store.close().wait()?;
-    match sent {
-        Ok(sent) if sent.receipt.message_ids.is_empty() => {
-            let when = match process::running(&context.home) {
-                Some(_) => "when the platform takes it",
-                None => "when a gateway runs (`hermes gateway run`) and the platform takes it",
-            };
-            output.line(&format!("Queued for {}:{}; it leaves {when}.", sent.platform, sent.chat_id));
-            if let Some(why) = &sent.note {
-                output.notice(why);
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        Ok(sent) => {
-            output.line(&format!("✓ Sent to {}:{}", sent.platform, sent.chat_id));
-            Ok(ExitCode::SUCCESS)
-        }
+    let report = Report { arguments, context, output };
+    Ok(match sent {
+        Ok(sent) => report.sent(&sent),
         // Where it was never tried, no platform has refused anything.
-        Err(ChannelError::Refused(reason)) => {
-            output.error(&reason);
-            Ok(ExitCode::FAILURE)
-        }
-        Err(error) => {
-            output.error(&error.to_string());
-            Ok(ExitCode::FAILURE)
-        }
+        Err(ChannelError::Refused(reason)) => report.failed(&reason),
+        Err(error) => report.failed(&error.to_string()),
+    })
+}
+
+fn list(targets: &[String], as_json: bool, output: &Output) {
+    if as_json {
+        return output.line(&json!({"targets": targets}).to_string());
+    }
+    if targets.is_empty() {
+        output.line("No chats are known yet. A chat is known once somebody has written in it.");
+    }
+    for line in targets {
+        output.line(line);
     }
 }
 
-fn message(words: &[String]) -> Result<String> {
-    let mut text = words.join(" ");
+/// How the end is told.
+struct Report<'a> {
+    arguments: &'a SendArguments,
+    context: &'a Context,
+    output: &'a Output,
+}
+
+impl Report<'_> {
+    fn sent(&self, sent: &Dispatch) -> ExitCode {
+        let queued = sent.receipt.message_ids.is_empty();
+        if self.arguments.json {
+            let result = json!({
+                "success": true,
+                "queued": queued,
+                "platform": sent.platform,
+                "chat_id": sent.chat_id,
+                "message_ids": sent.receipt.message_ids,
+                "note": sent.note,
+            });
+            self.output.line(&result.to_string());
+        } else if queued {
+            let when = match process::running(&self.context.home) {
+                Some(_) => "when the platform takes it",
+                None => "when a gateway runs (`hermes gateway run`) and the platform takes it",
+            };
+            self.output.line(&format!("Queued for {}:{}; it leaves {when}.", sent.platform, sent.chat_id));
+            if let Some(why) = &sent.note {
+                self.output.notice(why);
+            }
+        } else if !self.arguments.quiet {
+            self.output.line(&format!("✓ Sent to {}:{}", sent.platform, sent.chat_id));
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn failed(&self, reason: &str) -> ExitCode {
+        if self.arguments.json {
+            self.output.line(&json!({"success": false, "error": reason}).to_string());
+        } else {
+            self.output.error(reason);
+        }
+        ExitCode::FAILURE
+    }
+}
+
+fn message(arguments: &SendArguments, words: &[String]) -> Result<String> {
+    let mut text = match &arguments.file {
+        Some(_) if !words.is_empty() => bail!("give a message or --file, not both"),
+        Some(path) => {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+        }
+        None => words.join(" "),
+    };
     if text.is_empty() || text == "-" {
         text.clear();
         std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
     }
-    match text.trim() {
-        "" => bail!("there is nothing to send"),
-        text => Ok(text.to_owned()),
+    let text = text.trim();
+    if text.is_empty() {
+        bail!("there is nothing to send");
     }
+    Ok(match arguments.subject.as_deref().map(str::trim).filter(|subject| !subject.is_empty()) {
+        Some(subject) => format!("{subject}\n\n{text}"),
+        None => text.to_owned(),
+    })
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hermes_config::write;
 use hermes_store::{Error, Removed, SearchScope, SessionFilter, SessionSummary, Store};
 use hermes_text::{SearchQuery, Title, ellipsize, head};
 use hermes_types::{SessionId, Timestamp};
@@ -50,6 +51,12 @@ pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) 
     Ok(ExitCode::SUCCESS)
 }
 
+/// The newest conversations, as `/resume` shows them.
+pub(crate) fn recent(store: &Store, output: &Output) -> Result<()> {
+    const MOST: usize = 10;
+    list(store, SessionFilter { source: None }, MOST, output)
+}
+
 /// Whether the user has already agreed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Consent {
@@ -82,7 +89,7 @@ impl Consent {
 
 /// A numbered list to choose from. Where nobody can choose, the list alone.
 fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> Result<Option<SessionId>> {
-    let sessions = store.list_sessions(filter, limit).wait()?;
+    let sessions = store.list_conversations(filter, limit).wait()?;
     if sessions.is_empty() {
         output.line("No sessions found.");
         return Ok(None);
@@ -114,7 +121,7 @@ fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -
 }
 
 fn list(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> Result<()> {
-    let sessions = store.list_sessions(filter, limit).wait()?;
+    let sessions = store.list_conversations(filter, limit).wait()?;
     if sessions.is_empty() {
         output.line("No sessions found.");
         return Ok(());
@@ -224,26 +231,35 @@ fn export(
 
 /// Writes beside the target and moves it into place, so that a half export never replaces a whole one.
 fn write_export(store: &Store, ids: &[SessionId], target: &Path) -> Result<usize> {
-    let beside = PathBuf::from(format!("{}.tmp-{}", target.display(), hermes_types::random_hex(8)));
-    let mut count = 0;
-    let mut write = || -> Result<()> {
-        let mut file = std::io::BufWriter::new(private_file(&beside)?);
-        for id in ids {
-            if let Some(session) = store.export_session(id).wait()? {
-                serde_json::to_writer(&mut file, &session)?;
-                file.write_all(b"\n")?;
-                count += 1;
-            }
-        }
-        file.into_inner()?.sync_all()?;
-        fs::rename(&beside, target)?;
-        Ok(())
-    };
-    let written = write();
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
+    if write::is_special(target)? {
+        let file = fs::OpenOptions::new().write(true).open(target)?;
+        return write_sessions(store, ids, file).map(|(count, _)| count);
     }
-    written.map(|()| count)
+    let target = &write::follow_links(target)?;
+    let beside = PathBuf::from(format!("{}.tmp-{}", target.display(), hermes_types::random_hex(8)));
+    let write = || -> Result<usize> {
+        let (count, file) = write_sessions(store, ids, private_file(&beside)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, target)?;
+        Ok(count)
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+/// Writes one session to a line, and gives back how many there were.
+fn write_sessions(store: &Store, ids: &[SessionId], file: fs::File) -> Result<(usize, fs::File)> {
+    let mut file = std::io::BufWriter::new(file);
+    let mut count = 0;
+    for id in ids {
+        if let Some(session) = store.export_session(id).wait()? {
+            serde_json::to_writer(&mut file, &session)?;
+            file.write_all(b"\n")?;
+            count += 1;
+        }
+    }
+    Ok((count, file.into_inner()?))
 }
 
 fn private_file(path: &Path) -> std::io::Result<fs::File> {

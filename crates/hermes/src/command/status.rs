@@ -6,7 +6,9 @@ use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::bridge::bridge;
 use hermes_config::env::variables::VARIABLES;
-use hermes_config::{Config, Env, Surface};
+use hermes_config::settings::TerminalSettings;
+use hermes_config::{Config, Env, Surface, user_home};
+use hermes_exec::SandboxState;
 use hermes_gateway::process;
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_schedule::{Jobs, Listed, Zone};
@@ -16,6 +18,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::output::Output;
 use crate::wiring::channels::options;
+use crate::wiring::fence;
 
 /// Which keys are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +34,7 @@ pub(crate) fn run(keys: Keys, deep: bool, context: &Context, output: &Output) ->
         ("Environment", environment(context, &config)),
         ("API keys", api_keys(keys, &env)),
         ("Sign-ins", sign_ins(context)),
-        ("Terminal backend", terminal(&config, &env)),
+        ("Terminal backend", terminal(context, &config, &env)),
         ("Messaging platforms", platforms(context, &config, &env)),
         ("Gateway", gateway(context, &config, &env, deep)),
         ("Scheduled jobs", vec![jobs(context, &config)]),
@@ -96,10 +99,18 @@ fn sign_ins(context: &Context) -> Vec<String> {
     or_none(rows.collect(), "none")
 }
 
-fn terminal(config: &Config, env: &Env) -> Vec<String> {
+fn terminal(context: &Context, config: &Config, env: &Env) -> Vec<String> {
     let backend = env.get("TERMINAL_ENV").map_or_else(|| config.text("terminal.backend"), str::to_owned);
     let sudo = if env.is_set("SUDO_PASSWORD") { "with a password for sudo" } else { "no password for sudo" };
-    vec![row(true, &backend, sudo)]
+    let mut rows = vec![row(true, &backend, sudo)];
+    if backend == "local"
+        && let Ok(user_home) = user_home(&context.env)
+    {
+        let settings = TerminalSettings::resolve(config, &context.env);
+        let (state, words) = fence::sandbox(&settings, &user_home, context).state();
+        rows.push(row(state == SandboxState::Full, "sandbox", words));
+    }
+    rows
 }
 
 fn platforms(context: &Context, config: &Config, env: &Env) -> Vec<String> {

@@ -42,7 +42,10 @@ impl Coding {
             python: code.python,
             hermes_home: context.home.path().to_owned(),
             temp: fence::temporary(context),
-            variables: Variables::for_scripts(context.env.iter(), &terminal.env_passthrough),
+            variables: Variables::for_scripts(
+                context.env.inherited(&terminal.env_passthrough),
+                &terminal.env_passthrough,
+            ),
             timezone: precedence::timezone(config, &context.env),
             secrets,
         };

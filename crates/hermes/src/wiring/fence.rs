@@ -24,6 +24,7 @@ pub(crate) fn sandbox(settings: &TerminalSettings, user_home: &Path, context: &C
             .iter()
             .filter_map(|path| expand_tilde(path, &context.env).ok())
             .collect(),
+        programs: context.env.get("PATH").unwrap_or_default().split(':').map(PathBuf::from).collect(),
     };
     let reach = match settings.sandbox_network {
         SandboxNetwork::On => Reach::Everywhere,

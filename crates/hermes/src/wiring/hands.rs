@@ -51,8 +51,14 @@ pub(crate) struct Hands {
     pub(crate) folders: Folders,
     /// What was agreed to.
     pub(crate) approvals: Arc<Approvals>,
-    /// What holds commands in, or where they run, for the user.
-    pub(crate) fence: Option<String>,
+    place: CommandPlace,
+}
+
+/// Where commands run.
+#[derive(Clone)]
+enum CommandPlace {
+    Local(Arc<LocalHost>),
+    Elsewhere(String),
 }
 
 /// Hands notices to whoever reads them between two turns.
@@ -83,19 +89,19 @@ impl Hands {
     ) -> (Self, UnboundedReceiver<Notice>) {
         let settings = TerminalSettings::resolve(config, &context.env);
         let processes = Processes::new(&context.home, shared.clock.clone(), Cancel::new());
-        // What a run that was killed left behind is known again, and can be ended.
-        processes.recover();
         let (sender, notices) = unbounded_channel();
         let display = DisplaySettings::resolve(config, &context.env);
         let wanted = Announcements::parse(&display.background_process_notifications);
         processes.report_to(Arc::new(Postbox { wanted, sender }));
+        // What a run that was killed left behind is known again, and can be ended. Now, that somebody hears what it says.
+        processes.recover();
         let folders = shared.folders.clone();
         let approvals = approvals(shared, context, config);
         if settings.backend == "local" {
             let host = LocalHost::new(local_options(shared, &settings, context), shared.clock.clone());
-            let fence = host.sandbox_notice();
-            let shells = Shells::new(host, folders.clone());
-            return (Self { processes, shells, folders, approvals, fence }, notices);
+            let shells = Shells::new(host.clone(), folders.clone());
+            let place = CommandPlace::Local(host);
+            return (Self { processes, shells, folders, approvals, place }, notices);
         }
         let (folder, clock) = (shared.folder, shared.clock.clone());
         let python = CodeSettings::from_config(config).python;
@@ -111,8 +117,16 @@ impl Hands {
                 Shells::nowhere(&reason, folders.clone())
             }
         };
-        let fence = Some(places.notice());
-        (Self { processes, shells, folders, approvals, fence }, notices)
+        let place = CommandPlace::Elsewhere(places.notice());
+        (Self { processes, shells, folders, approvals, place }, notices)
+    }
+
+    /// Returns what holds commands in, or where they run, in a sentence for the user.
+    pub(crate) fn sandbox_notice(&self) -> Option<String> {
+        match &self.place {
+            CommandPlace::Local(host) => host.sandbox_notice(),
+            CommandPlace::Elsewhere(notice) => Some(notice.clone()),
+        }
     }
 
     /// Ends what was started; for a program that ends.

@@ -18,13 +18,16 @@ mod tools;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_agent::{
     Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
-    Logs, PromptSource, SessionIdLine,
+    Logs, PromptSource, SessionIdLine, Unpriced,
 };
-use hermes_config::settings::{AgentSettings, CompressionSettings, MemorySettings, TerminalSettings};
+use hermes_config::settings::{
+    AgentSettings, BudgetSettings, CompressionSettings, MemorySettings, TerminalSettings,
+};
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Env, Surface, expand_tilde, precedence, user_home};
 use hermes_exec::{Programs, Variables};
@@ -68,6 +71,21 @@ impl Wired {
         self.agent = self.agent_for_turn();
     }
 
+    /// Takes the model that the configuration names now; the conversation goes on with it.
+    pub(crate) fn change_model(&mut self, context: &Context) -> Result<()> {
+        let config = Config::load(&context.home, &context.env);
+        config.require_usable(&context.env)?;
+        let (clock, store) = (self.agent.clock.clone(), self.agent.store.clone());
+        let models =
+            model::choose(&Choice::default(), context, config.clone(), Surface::Cli, &clock, &store)?;
+        self.agent.model_name.clone_from(&models.name);
+        self.agent.base_url.clone_from(&models.base_url);
+        self.agent.prompt.provider.clone_from(&models.provider);
+        (self.models, self.config) = (models, config);
+        self.renew_budget();
+        Ok(())
+    }
+
     /// The agent with the budget of one turn.
     pub(crate) fn agent_for_turn(&self) -> Agent {
         let mut agent = self.agent.clone();
@@ -83,7 +101,7 @@ pub(crate) fn wire(
     context: &Context,
     output: &Output,
 ) -> Result<Wired> {
-    let config = context.config(output);
+    let config = context.usable_config(output)?;
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let order = Order {
@@ -100,7 +118,11 @@ pub(crate) fn wire(
         logs: Logs::Now(context.home.join("sessions")),
         courier: messenger(context, &store, &clock),
     };
-    assemble(&order, context, config, store, clock, output)
+    let wired = assemble(&order, context, config, store, clock, output)?;
+    for note in &wired.models.notes {
+        output.notice(&format!("note: {note}"));
+    }
+    Ok(wired)
 }
 
 /// A terminal chat can write to other chats while a gateway runs for its home.
@@ -196,14 +218,22 @@ pub(crate) fn assemble(
 
 /// What programs we start get of the environment; `passed` names whatever they hold.
 pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {
-    Variables::for_commands(env.iter(), passed, &env.own_secrets())
+    Variables::for_commands(env.inherited(passed), passed, &env.own_secrets())
 }
 
 /// What looks up the references of messages typed in `folder`.
-pub(crate) fn references(folder: PathBuf, context: &Context, clock: Arc<dyn Clock>) -> Result<References> {
-    let guard = FileGuard::new(folder, user_home(&context.env)?, &context.home);
+pub(crate) fn references(
+    folder: PathBuf,
+    context: &Context,
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> Result<References> {
+    let user_home = user_home(&context.env)?;
+    let settings = TerminalSettings::resolve(config, &context.env);
+    let sandbox = fence::sandbox(&settings, &user_home, context);
+    let guard = FileGuard::new(folder, user_home, &context.home);
     let programs = Programs::new(child_variables(&context.env, &[]), clock);
-    Ok(References::new(guard, programs))
+    Ok(References::new(guard, programs).within(sandbox))
 }
 
 /// Where the tools work: `terminal.cwd` where it names a folder of this machine, else where the program was started.
@@ -310,7 +340,22 @@ fn platform_hint(config: &Config, platform: &str) -> HintChange {
 
 fn limits(arguments: &ChatArguments, context: &Context, config: &Config, cap: SpendingCap) -> Limits {
     let iterations = precedence::max_iterations(config, &context.env, arguments.max_turns);
-    Limits { iterations: u32::try_from(iterations).unwrap_or(u32::MAX), cap, ..Limits::default() }
+    let seconds = config.int("agent.turn_time_limit").and_then(|seconds| u64::try_from(seconds).ok());
+    let time = match seconds {
+        None => Limits::default().time,
+        // As good as none: a year.
+        Some(0) => Duration::from_hours(24 * 365),
+        Some(seconds) => Duration::from_secs(seconds),
+    };
+    let budget = BudgetSettings::from_config(config);
+    let in_dollars =
+        [budget.per_turn_usd, budget.per_day_usd, budget.per_job_usd].iter().any(Option::is_some);
+    let unpriced = match (in_dollars, config.flag("budget.strict")) {
+        (false, _) => Unpriced::Ignore,
+        (true, false) => Unpriced::Tell,
+        (true, true) => Unpriced::Refuse,
+    };
+    Limits { iterations: u32::try_from(iterations).unwrap_or(u32::MAX), time, cap, unpriced }
 }
 
 fn compression(context: &Context, config: &Config) -> Compression {

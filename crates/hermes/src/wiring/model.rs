@@ -44,6 +44,8 @@ pub(crate) struct Models {
     pub(crate) cap: SpendingCap,
     /// What may be spent today, shared by all turns.
     day: Option<Account>,
+    /// What a person should know about the choice.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Models {
@@ -84,7 +86,9 @@ pub(crate) fn choose(
     store: &Store,
 ) -> Result<Models> {
     let settings = BudgetSettings::from_config(&config);
-    let cap = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens: None };
+    let tokens = config.int("budget.per_turn_tokens").and_then(|tokens| u64::try_from(tokens).ok());
+    let tokens = tokens.filter(|tokens| *tokens > 0);
+    let cap = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens };
     let day = match settings.per_day_usd.and_then(micro_usd) {
         Some(limit) => {
             let spent = store.spent(Span::Since(midnight(clock.now()))).wait()?.micro_usd;
@@ -99,7 +103,8 @@ pub(crate) fn choose(
             let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
             let base_url = String::new();
             let (side, judge, children) = (None, None, None);
-            return Ok(Models { main, name, provider, base_url, side, judge, children, cap, day });
+            let notes = Vec::new();
+            return Ok(Models { main, name, provider, base_url, side, judge, children, cap, day, notes });
         }
         Resolved::Target(target) => target,
     };
@@ -107,7 +112,14 @@ pub(crate) fn choose(
     let helpers = Arc::new(Helpers::new(&context.env, clock.clone()));
     let means =
         Means::new(net.clone(), clock.clone(), &context.home, context.env.clone()).with_commands(helpers);
-    let (fallbacks, _) = chain(&facts, Some(&target), surface);
+    let (fallbacks, skipped) = chain(&facts, Some(&target), surface);
+    let notes: Vec<String> = skipped
+        .iter()
+        .map(|entry| format!("The fallback model {} cannot be used: {}", entry.model, entry.why))
+        .collect();
+    for note in &notes {
+        tracing::warn!("{note}");
+    }
     let endpoints =
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
     let client = ModelClient::new(net.clone(), clock.clone(), endpoints, Persistence::from_env(&context.env))
@@ -137,7 +149,7 @@ pub(crate) fn choose(
     let children = delegation::model(&facts, &parent, &net, &means, clock);
     let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
     let name = target.model.clone();
-    Ok(Models { main, name, provider, base_url, side, judge, children, cap, day })
+    Ok(Models { main, name, provider, base_url, side, judge, children, cap, day, notes })
 }
 
 /// Who does a side task; nothing when the main model has to.

@@ -23,6 +23,9 @@ use crate::context::Context;
 
 const DISK_WARNING_GB: u64 = 500;
 
+/// What the names of variables begin with that say how a backend is reached.
+const CLIENT_SETTINGS: [&str; 6] = ["DOCKER_", "CONTAINER_", "PODMAN_", "APPTAINER_", "SINGULARITY_", "SSH_"];
+
 /// What a backend is made from.
 pub(crate) struct Places<'a> {
     pub(crate) settings: &'a TerminalSettings,
@@ -156,7 +159,12 @@ impl Places<'_> {
 
     /// What client programs get.
     fn variables(&self) -> Variables {
-        child_variables(&self.context.env, &[])
+        // Settings of the clients themselves may stand in the home's `.env` too.
+        let env = &self.context.env;
+        let is_clients = |name: &&str| CLIENT_SETTINGS.iter().any(|prefix| name.starts_with(prefix));
+        let passed: Vec<String> =
+            env.iter().map(|(name, _)| name).filter(is_clients).map(str::to_owned).collect();
+        child_variables(env, &passed)
     }
 
     /// What commands get: nothing that is not named. What is set now wins over what the file says.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Env;
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
+use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Reach, Sandbox, Variables, fleeting};
 use hermes_model::credential::{CommandFailure, CommandLine, Commands};
 use hermes_tools::{Lint, Linter};
 use hermes_types::{BoxFuture, Cancel, Clock};
@@ -16,55 +16,81 @@ use super::child_variables;
 const LINT_LIMIT: Duration = Duration::from_secs(30);
 const CREDENTIAL_LIMIT: Duration = Duration::from_secs(30);
 
-/// Endings, the program for each, and its arguments before the file.
-const CHECKERS: [(&str, &str, &[&str]); 5] = [
-    // Reads it without leaving a compiled file beside it.
+/// How a checker gets the text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Input,
+    /// A copy in a folder of its own, named behind the arguments.
+    Copy,
+}
+
+/// Endings, the program for each, its arguments, and how it gets the text. Each reads that text and follows nothing in it.
+const CHECKERS: [(&str, &str, &[&str], Given); 5] = [
     (
         "py",
         "python3",
-        &["-I", "-c", "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"],
+        &["-I", "-c", "import sys; compile(sys.stdin.buffer.read(), 'the file', 'exec')"],
+        Given::Input,
     ),
-    ("js", "node", &["--check"]),
-    // The machine's own, never the project's: a command could have put another program there, and these run outside the
-    // fence.
-    ("ts", "tsc", &["--noEmit"]),
-    // Reads the file and runs nothing of the project, unlike `go vet`.
-    ("go", "gofmt", &["-l", "-e"]),
-    ("rs", "rustfmt", &["--check"]),
+    ("js", "node", &["--check"], Given::Copy),
+    ("ts", "tsc", &["--noEmit", "--noResolve", "--pretty", "false", "--skipLibCheck"], Given::Copy),
+    ("go", "gofmt", &["-l", "-e"], Given::Input),
+    // From its input it follows no module to another file.
+    ("rs", "rustfmt", &["--check"], Given::Input),
 ];
 /// What a checker says when it is the checker that is wrong, not the file.
 const CANNOT_RUN: [&str; 1] = ["this is not the tsc command you are looking for"];
 
-/// Checks files with the program of their language, where there is one.
-pub(crate) struct Checkers(Programs);
+/// Checks files with the program of their language, where there is one, inside the fence.
+pub(crate) struct Checkers {
+    programs: Programs,
+    sandbox: Sandbox,
+    temp: PathBuf,
+}
 
 impl Checkers {
-    pub(crate) fn new(env: &Env, clock: Arc<dyn Clock>) -> Self {
-        Self(Programs::new(child_variables(env, &[]), clock))
+    pub(crate) fn new(env: &Env, clock: Arc<dyn Clock>, sandbox: Sandbox, temp: PathBuf) -> Self {
+        let programs = Programs::new(child_variables(env, &[]), clock);
+        Self { programs, sandbox: sandbox.reaching(Reach::ThisMachine), temp }
     }
 
-    async fn check(&self, path: &Path, cancel: &Cancel) -> Lint {
+    async fn check(&self, path: &Path, text: &str, cancel: &Cancel) -> Lint {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_lowercase();
-        let Some((_, name, before)) = CHECKERS.iter().find(|(known, ..)| *known == ending) else {
+        let Some((_, name, before, given)) = CHECKERS.iter().find(|(known, ..)| *known == ending) else {
             return Lint::Skipped(format!("no check for .{ending} files"));
         };
-        if self.0.find(name).is_none() {
+        if self.programs.find(name).is_none() {
             return Lint::Skipped(format!("{name} is not installed"));
         }
+        let folder = match CheckFolder::make(&self.temp) {
+            Ok(folder) => folder,
+            Err(error) => return Lint::Skipped(format!("there is no place to check it: {error}")),
+        };
         let mut arguments: Vec<OsString> = before.iter().map(OsString::from).collect();
-        arguments.push(path.as_os_str().to_owned());
+        if *given == Given::Copy {
+            let copy = folder.0.join(path.file_name().unwrap_or_default());
+            if let Err(error) = std::fs::write(&copy, text) {
+                return Lint::Skipped(format!("there is no place to check it: {error}"));
+            }
+            arguments.push(copy.into_os_string());
+        }
         // Not beside the file: what lies there could choose another program, as a toolchain file does for rustfmt.
-        let directory = Path::new("/");
+        let directory = folder.0.as_path();
         let complaints = Complaints::Keep;
         let program = Program { name, arguments, directory, limit: LINT_LIMIT, complaints };
-        match self.0.output(program, cancel).await {
+        let input = (*given == Given::Input).then_some(text.as_bytes());
+        let programs = self.programs.within(self.sandbox.clone(), directory);
+        match programs.output_for(program, input, cancel).await {
             Ok((_, ProgramEnd::Exited(0))) => Lint::Ok,
             Ok((output, ProgramEnd::Exited(_))) => {
                 let lower = output.to_lowercase();
                 if CANNOT_RUN.iter().any(|words| lower.contains(words)) {
                     return Lint::Skipped(format!("{name} cannot check this file here"));
                 }
-                Lint::Error(output.trim().to_owned())
+                let output = output.replace(&format!("{}/", directory.display()), "");
+                // Without the files around it only its syntax can be judged.
+                let output = if *name == "tsc" { syntax_errors(&output) } else { output };
+                if output.trim().is_empty() { Lint::Ok } else { Lint::Error(output.trim().to_owned()) }
             }
             Ok((_, ProgramEnd::TooSlow | ProgramEnd::Cancelled)) => {
                 Lint::Skipped(format!("{name} took too long"))
@@ -74,9 +100,31 @@ impl Checkers {
     }
 }
 
+fn syntax_errors(output: &str) -> String {
+    output.lines().filter(|line| line.contains("error TS1")).collect::<Vec<_>>().join("\n")
+}
+
+/// An empty folder for one check, removed with it.
+struct CheckFolder(PathBuf);
+
+impl CheckFolder {
+    fn make(temp: &Path) -> std::io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = fleeting(temp, "hermes-check-");
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for CheckFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 impl Linter for Checkers {
-    fn lint<'a>(&'a self, path: &'a Path, cancel: &'a Cancel) -> BoxFuture<'a, Lint> {
-        Box::pin(self.check(path, cancel))
+    fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, Lint> {
+        Box::pin(self.check(path, text, cancel))
     }
 }
 

@@ -105,9 +105,17 @@ fn all(
         .with_shells(hands.shells.clone())
         .with_checkpoints(wish.checkpoints.clone());
     let settings = TerminalSettings::resolve(config, &context.env);
+    let sandbox = fence::sandbox(&settings, &wish.user_home, context);
     let files = files
-        .with_linter(Arc::new(Checkers::new(&context.env, clock.clone())))
-        .with_sandbox(fence::sandbox(&settings, &wish.user_home, context));
+        .with_linter(Arc::new(Checkers::new(
+            &context.env,
+            clock.clone(),
+            sandbox.clone(),
+            fence::temporary(context),
+        )))
+        .with_sandbox(sandbox.clone())
+        .with_approvals(hands.approvals.clone());
+    let shared_folders = files.folders().clone();
     let mut registry = Registry::file_tools(&files);
     let coding = Coding::new(
         (context, config),
@@ -131,7 +139,11 @@ fn all(
     let delegation = DelegationSettings::from_config(config);
     registry.register("delegation", Arc::new(Delegate::new(delegation.max_iterations)), None);
     let jobs = Jobs::new(context.home.clone(), Zone::configured(config, &context.env));
-    registry.register("cronjob", Arc::new(CronJob::new(jobs, store.clone(), clock.clone())), None);
+    registry.register(
+        "cronjob",
+        Arc::new(CronJob::new(jobs, store.clone(), clock.clone()).within(sandbox.clone(), shared_folders)),
+        None,
+    );
     if let Some(courier) = &wish.courier {
         registry.register("messaging", Arc::new(SendMessage::new(courier.clone())), None);
     }

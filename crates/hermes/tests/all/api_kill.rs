@@ -10,6 +10,7 @@ use hermes_store::{SessionFilter, Store};
 use hermes_testkit::script::ToolCall;
 use hermes_testkit::{Reply, Script};
 use hermes_types::Role;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::gateway::Place;
@@ -17,9 +18,9 @@ use super::support::until;
 
 /// What a client reads of an answer.
 #[derive(Debug, Clone, PartialEq)]
-struct Heard {
-    status: u16,
-    body: String,
+pub(crate) struct Heard {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 impl Heard {
@@ -43,7 +44,7 @@ impl Heard {
     }
 
     /// All that was said, if the answer is whole.
-    fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         let objects = self.objects();
         let finished = !self.is_stream()
             || self.body.contains("data: [DONE]")
@@ -97,7 +98,7 @@ impl Keyed {
     }
 }
 
-fn exchange(place: &Place, method: &str, path: &str, headers: &str, body: &str) -> Option<Heard> {
+pub(crate) fn exchange(place: &Place, method: &str, path: &str, headers: &str, body: &str) -> Option<Heard> {
     let mut stream = place.send_with(method, path, headers, body)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).ok()?;
@@ -447,5 +448,140 @@ fn hundreds_of_kills() {
     let kills: u64 = std::env::var("API_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(300);
     for part in 0..kills / 50 {
         survive(7919 * (part + 1), 50);
+    }
+}
+
+/// A model that has a mark made by a command and then stands at the gate; asked again, it says so.
+fn marks_then_waits() -> Script {
+    let mut call = ToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
+    call.id = Some("call_mark".to_owned());
+    Script::new()
+        .reply(Reply::new().then_tool(call).when_user_contains("pay"))
+        .reply(Reply::new().wait("gate").then_text("too late").when_tool_result("call_mark"))
+        .reply(Reply::text("another answer").when_user_contains("hello").forever())
+        .reply(Reply::text("paid").when_tool_result("call_mark").forever())
+}
+
+fn marks(place: &Place) -> usize {
+    std::fs::read_to_string(place.home.join("user/marks.txt")).unwrap_or_default().lines().count()
+}
+
+/// Sends the request and ends the gateway once the command has run and the model is asked again.
+fn end_after_the_command(place: &Place, request: &Keyed, signal: Signal) {
+    let running = place.start();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| request.send(place));
+        place.server.wait_until_at_blocking("gate", 1);
+        running.signal(signal);
+        let _ = running.wait();
+        let heard = client.join().unwrap();
+        assert!(heard.as_ref().is_none_or(|heard| heard.text().is_none()), "{heard:?}");
+    });
+    assert_eq!(marks(place), 1);
+}
+
+#[test]
+fn a_request_whose_turn_gave_way_to_another_is_told_what_happened_and_not_run_again() {
+    let place = Place::with(marks_then_waits());
+    let request = Keyed::chat("k", "pay", false).in_session("talk");
+    end_after_the_command(&place, &request, Signal::KILL);
+    let _running = place.start();
+    let other = Keyed::chat("other", "hello", false).in_session("talk").send(&place).unwrap();
+    assert_eq!(other.text().as_deref(), Some("another answer"));
+    for _ in 0..2 {
+        let heard = request.send(&place).unwrap();
+        assert_eq!((heard.status, heard.error().as_deref()), (424, Some("already_acted")), "{heard:?}");
+        assert!(heard.body.contains("terminal (done)"), "{heard:?}");
+    }
+    assert_eq!(marks(&place), 1, "the command ran once");
+}
+
+#[test]
+fn an_orderly_stop_leaves_requests_with_a_key_to_their_repeats() {
+    type Make = fn() -> Keyed;
+    let kinds: [Make; 4] = [
+        || Keyed::chat("k", "pay", false),
+        || Keyed::chat("k", "pay", true),
+        || Keyed::chat("k", "pay", false).in_session("talk"),
+        || Keyed::response("k", "pay", false),
+    ];
+    for make in kinds {
+        let place = Place::configured(marks_then_waits(), json!({"agent": {"restart_drain_timeout": 0}}));
+        let request = make();
+        end_after_the_command(&place, &request, Signal::TERM);
+        let _running = place.start();
+        assert_eq!(request.send(&place).unwrap().text().as_deref(), Some("paid"));
+        assert_eq!(request.send(&place).unwrap().text().as_deref(), Some("paid"), "and again");
+        assert_eq!(marks(&place), 1, "the command ran once");
+    }
+}
+
+#[test]
+fn a_stop_waits_for_turns_that_come_to_their_end() {
+    let place = Place::with(marks_then_waits());
+    let request = Keyed::chat("k", "pay", false);
+    let running = place.start();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| request.send(&place));
+        place.server.wait_until_at_blocking("gate", 1);
+        running.signal(Signal::TERM);
+        until("it takes no new turns", || {
+            let refused = Keyed::chat("other", "hello", false).send(&place);
+            refused.is_some_and(|heard| heard.error().as_deref() == Some("gateway_draining"))
+        });
+        place.server.open("gate");
+        assert_eq!(client.join().unwrap().unwrap().text().as_deref(), Some("too late"));
+        assert_eq!(running.wait(), 0);
+    });
+}
+
+#[test]
+fn stopping_in_good_order_again_and_again_does_not_park_a_turn() {
+    let script = Script::new()
+        .reply(Reply::new().wait("gate").then_text("late").repeat(4))
+        .reply(Reply::text("in the end").forever());
+    let place = Place::configured(script, json!({"agent": {"restart_drain_timeout": 0}}));
+    let request = Keyed::chat("k", "take your time", false);
+    for time in 1..=4 {
+        let running = place.start();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| request.send(&place));
+            place.server.wait_for_requests_blocking(time);
+            place.server.wait_until_at_blocking("gate", 1);
+            running.signal(Signal::TERM);
+            let _ = running.wait();
+            assert!(client.join().unwrap().is_none_or(|heard| heard.text().is_none()));
+        });
+    }
+    let _running = place.start();
+    assert_eq!(request.send(&place).unwrap().text().as_deref(), Some("in the end"));
+}
+
+#[test]
+fn a_failure_after_tools_ran_is_not_one_that_clients_repeat() {
+    let mut call = ToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
+    call.id = Some("call_mark".to_owned());
+    let script = Script::new()
+        .reply(Reply::fail(400, "refused for good").when_tool_result("call_mark").forever())
+        .reply(Reply::new().then_tool(call).forever());
+    let place = Place::with(script);
+    let _running = place.start();
+    for (keyed, times) in [(true, 2), (false, 2)] {
+        let before = marks(&place);
+        let mut request = Keyed::chat("k", if keyed { "pay" } else { "pay without a key" }, false);
+        if !keyed {
+            request.headers.clear();
+        }
+        for time in 0..times {
+            let mut stream =
+                place.send_with("POST", request.path, &request.headers, &request.body.to_string()).unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            let head = text.split_once("\r\n\r\n").unwrap().0.to_lowercase();
+            assert!(head.starts_with("http/1.1 424 "), "{time}: {text}");
+            assert!(head.contains("x-should-retry: false"), "{head}");
+            assert!(text.contains("terminal (done)"), "{text}");
+        }
+        assert_eq!(marks(&place), before + 1, "keyed: {keyed}");
     }
 }

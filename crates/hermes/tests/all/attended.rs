@@ -27,7 +27,6 @@ struct Window {
 }
 
 impl Window {
-    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
     fn open(script: &str, more: &Value) -> Self {
         let server = ModelServer::start_blocking(Script::from_yaml("attended", script).unwrap()).unwrap();
         let mut config = json!({
@@ -38,6 +37,19 @@ impl Window {
         }
         let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
         let folder = tempfile::tempdir().unwrap();
+        let (child, screen) = Self::start(&home, &folder);
+        Self { server, home, folder, child, screen: Some(screen), seen: String::new() }
+    }
+
+    /// The same window with a new program in it.
+    fn start_again(&mut self) {
+        let (child, screen) = Self::start(&self.home, &self.folder);
+        (self.child, self.screen) = (child, Some(screen));
+        self.seen.clear();
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
+    fn start(home: &TempHome, folder: &tempfile::TempDir) -> (Child, File) {
         let (ours, theirs) = terminal();
         // The program leads a session whose terminal this is, so that it is told when the window is closed.
         let child = Command::new("/usr/bin/setsid")
@@ -53,7 +65,7 @@ impl Window {
             .stderr(Stdio::from(theirs))
             .spawn()
             .unwrap();
-        Self { server, home, folder, child, screen: Some(File::from(ours)), seen: String::new() }
+        (child, File::from(ours))
     }
 
     fn look(&mut self) -> &str {
@@ -210,4 +222,72 @@ fn a_window_that_is_closed_ends_the_chat_in_order() {
     window.end();
     assert!(!lives(process), "its background process ends with it");
     assert!(!window.sessions()[0]["ended_at"].is_null());
+}
+
+const TALK: &str = r"
+replies:
+  - {when: {user_contains: line}, text: one}
+  - {when: {user_contains: hello}, text: one}
+  - {when: {user_contains: hosts}, text: two}
+  - {when: {user_contains: again}, text: two}
+default: {reply: {text: a title}}
+";
+
+#[test]
+fn pasted_lines_are_one_message_and_commands_wait() {
+    let mut window = Window::open(TALK, &json!({}));
+    window.until_shown("❯ ");
+    window.say("first line\nsecond line\nthird line");
+    window.until_shown("one");
+    let sent = window.server.request(0).last_user_text().unwrap_or_default();
+    assert_eq!(sent, "first line\nsecond line\nthird line");
+    // A path is something to say, not a command.
+    window.say("/etc/hosts is what?");
+    window.until_shown("two");
+    window.say("/yolo");
+    window.until_shown("Dangerous commands run without asking");
+    window.say("/yolo");
+    window.until_shown("Dangerous commands are asked about again");
+    window.say("/undo 2");
+    window.until_shown("Taken back: 2 exchanges");
+    window.say("/insights --days 7");
+    window.until_shown("7 days");
+    window.say("/quit --delete");
+    window.until_shown("This conversation was deleted.");
+}
+
+#[test]
+fn another_model_answers_the_next_turn() {
+    let mut window = Window::open(TALK, &json!({}));
+    window.until_shown("❯ ");
+    window.say("hello");
+    window.until_shown("one");
+    window.say("/model other-model");
+    window.until_shown("Current model:   other-model");
+    window.say("again");
+    window.until_shown("two");
+    let asked: Vec<String> = window
+        .server
+        .requests()
+        .iter()
+        .filter(|sent| sent.path().ends_with("/completions"))
+        .map(|sent| sent.model().to_owned())
+        .collect();
+    assert_eq!(asked.first().map(String::as_str), Some("test-model"));
+    assert!(asked.iter().any(|model| model == "other-model"), "{asked:?}");
+}
+
+#[test]
+fn a_new_chat_tells_of_a_turn_that_was_cut_off() {
+    let hanging = "replies:\n  - events: [headers, {wait: hanging}]\ndefault: {reply: {text: t}}\n";
+    let mut window = Window::open(hanging, &json!({}));
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.server.wait_until_at_blocking("hanging", 1);
+    window.child.kill().unwrap();
+    window.child.wait().unwrap();
+    window.start_again();
+    window.until_shown("was cut off before it ended; `hermes -c` goes on with it");
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
 }

@@ -267,7 +267,6 @@ fn a_backend_that_lacks_something_says_what() {
         ("{backend: modal}", "to use a gateway, MODAL_GATEWAY_URL"),
         ("{backend: modal, modal_mode: managed}", "managed mode needs MODAL_GATEWAY_URL"),
         ("{backend: modal, modal_mode: direct}", "which `modal token new` writes"),
-        ("{backend: submarine}", "terminal.backend"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");

@@ -118,7 +118,9 @@ fn a_provider_without_a_key_is_named() {
         TempHome::builder().config_yaml("model:\n  provider: openrouter\n  default: a/b\n").build().unwrap();
     let seen = hermes(&home, &["chat", "-q", "hi"]);
     assert!(
-        seen.starts_with("exit 1") && seen.contains("OPENROUTER_API_KEY") && seen.contains("hermes model"),
+        seen.starts_with("exit 1")
+            && seen.contains("OPENROUTER_API_KEY")
+            && seen.contains("hermes config set"),
         "{seen}"
     );
     let seen = hermes(&home, &["chat", "--provider", "nonsense", "-q", "hi"]);

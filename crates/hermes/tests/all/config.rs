@@ -3,7 +3,7 @@
 use hermes_testkit::TempHome;
 use insta::assert_snapshot;
 
-use super::support::hermes;
+use super::support::{hermes, run_in};
 
 #[test]
 fn setting_a_key_changes_only_that_key() {
@@ -101,4 +101,93 @@ fn migrating_keeps_comments_and_never_lowers_the_version() {
     );
     assert!(hermes(&home, &["config", "migrate"]).contains("✓ Configuration is up to date!"));
     assert_eq!(home.read("config.yaml"), text);
+}
+
+#[test]
+fn secrets_of_the_home_are_masked_in_what_tools_show() {
+    let home = TempHome::builder()
+        .env_file("SHOP_DB_PASS=zebra-Quartz-77\nPLAIN_NAME=visible-Value-12\n")
+        .config_yaml(
+            "custom_providers:\n- name: x\n  base_url: http://127.0.0.1:1/v1\n  api_key: otter-Basalt-31\n",
+        )
+        .file("auth.json", r#"{"providers": {"nous": {"refresh_token": "heron-Gneiss-58"}}}"#)
+        .build()
+        .unwrap();
+    let project = tempfile::tempdir().unwrap();
+    let notes = "one zebra-Quartz-77 two otter-Basalt-31 three heron-Gneiss-58 four visible-Value-12\n";
+    std::fs::write(project.path().join("notes.txt"), notes).unwrap();
+    let seen = run_in(project.path(), home.path(), &["-q", "read notes.txt"]);
+    assert!(seen.contains("one *** two *** three *** four visible-Value-12"), "{seen}");
+    let log = std::fs::read_dir(home.path().join("logs")).unwrap().flatten();
+    for file in log {
+        let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+        assert!(!text.contains("Quartz") && !text.contains("Basalt") && !text.contains("Gneiss"), "{text}");
+    }
+}
+
+#[test]
+fn a_model_of_a_local_server_keeps_its_tag() {
+    let home =
+        TempHome::builder().config_yaml("model:\n  base_url: http://127.0.0.1:9/v1\n").build().unwrap();
+    let seen = hermes(&home, &["model", "custom:qwen3:8b"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("Current model:   qwen3:8b"), "{seen}");
+    let config = home.read("config.yaml");
+    assert!(config.contains("provider: custom\n") && config.contains("default: qwen3:8b\n"), "{config}");
+    // What cannot be right changes nothing.
+    for wrong in ["custom:nowhere:model", "not a model", "  "] {
+        let seen = hermes(&home, &["model", wrong]);
+        assert!(seen.starts_with("exit 1") && seen.contains("Nothing was changed"), "{wrong}: {seen}");
+        assert_eq!(home.read("config.yaml"), config);
+    }
+    let bare = TempHome::builder().config_yaml("").build().unwrap();
+    let seen = hermes(&bare, &["model", "custom:qwen3:8b"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("model.base_url"), "{seen}");
+    assert_eq!(bare.read("config.yaml"), "");
+}
+
+/// The portal is asked for a code, the code is shown, and a confirmation signs in; signing out forgets it.
+#[test]
+fn signing_in_shows_a_code_and_signing_out_forgets_it() {
+    let script = r#"
+replies:
+  - when: {path: /api/oauth/device/code}
+    http: {status: 200, body: {device_code: d, user_code: ABCD-1234, verification_uri: "http://127.0.0.1:9/device", expires_in: 600, interval: 1}}
+  - when: {path: /api/oauth/token}
+    http: {status: 200, body: {access_token: at-Secret-1234567890, refresh_token: rt-Secret-1234567890, expires_in: 3600}}
+"#;
+    let server = hermes_testkit::ModelServer::start_blocking(
+        hermes_testkit::Script::from_yaml("portal", script).unwrap(),
+    )
+    .unwrap();
+    let home = TempHome::builder().build().unwrap();
+    assert!(hermes(&home, &["logout"]).contains("No provider is currently logged in."));
+    let seen = hermes(&home, &["login", "--portal-url", &server.url()]);
+    assert!(seen.contains("ABCD-1234"), "{seen}");
+    assert!(
+        seen.starts_with("exit 0") && seen.contains("Signed in to nous."),
+        "{seen} {:?}",
+        server.requests()
+    );
+    assert!(home.read("auth.json").contains("at-Secret-1234567890") && !seen.contains("at-Secret"), "{seen}");
+    let seen = hermes(&home, &["logout"]);
+    assert!(seen.contains("Logged out of nous."), "{seen}");
+    assert!(!home.read("auth.json").contains("at-Secret"));
+    let seen = hermes(&home, &["login", "--provider", "deepseek"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("Login failed"), "{seen}");
+}
+
+#[test]
+fn a_fallback_that_cannot_be_used_is_said() {
+    let server = hermes_testkit::ModelServer::start_blocking(hermes_testkit::Script::new().echo()).unwrap();
+    let config = format!(
+        "model:\n  provider: custom\n  base_url: {}\n  default: m\nfallback_model:\n  provider: deepseek\n  model: deepseek-chat\n",
+        server.base_url()
+    );
+    let home = TempHome::builder().config_yaml(&config).build().unwrap();
+    let seen = hermes(&home, &["-Q", "-q", "hello"]);
+    assert!(
+        seen.starts_with("exit 0") && seen.contains("The fallback model deepseek-chat cannot be used"),
+        "{seen}"
+    );
+    assert!(seen.contains("DEEPSEEK_API_KEY"), "{seen}");
 }

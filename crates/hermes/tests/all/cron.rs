@@ -193,8 +193,8 @@ fn mistakes_are_named_and_end_with_one() {
     ");
     let broken = TempHome::builder().file("cron/jobs.json", "{oops").build().unwrap();
     let seen = hermes(&broken, &["cron", "create", "1h", "x"]);
-    assert!(seen.starts_with("exit 0"), "{seen}");
-    assert_eq!(broken.read("cron/jobs.json.unreadable-1"), "{oops");
+    assert!(seen.starts_with("exit 1") && seen.contains("Nothing was changed"), "{seen}");
+    assert_eq!(broken.read("cron/jobs.json"), "{oops");
 }
 
 #[test]

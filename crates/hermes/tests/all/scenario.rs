@@ -551,6 +551,7 @@ files!(
     reading,
     writing,
     patching,
+    fence,
     searching,
     todo_and_clarify,
     toolsets,

@@ -44,7 +44,7 @@ second = client.responses.create(model="hermes-agent", input="how many words?", 
 assert second.output_text == "Two words.", second
 assert client.responses.retrieve(first.id).output_text == first.output_text
 used = client.responses.create(model="hermes-agent", input="use a tool")
-assert [item.type for item in used.output] == ["function_call", "function_call_output", "message"], used.output
+assert [item.type for item in used.output] == ["mcp_call", "message"], used.output
 with client.responses.stream(model="hermes-agent", input="say hello") as stream:
     text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
     assert text == "Hello wörld 日本" and stream.get_final_response().status == "completed"

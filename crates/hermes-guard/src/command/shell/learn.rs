@@ -31,7 +31,7 @@ impl Variables {
         self.0.contains_key(name)
     }
 
-    fn set(&mut self, name: &str, values: Vec<String>) {
+    pub(super) fn set(&mut self, name: &str, values: Vec<String>) {
         let length: usize = values.iter().map(|value| value.len() + 1).sum();
         if length <= LONGEST_VALUE && (self.knows(name) || self.0.len() < MOST_VARIABLES) {
             Rc::make_mut(&mut self.0).insert(name.to_owned(), values);

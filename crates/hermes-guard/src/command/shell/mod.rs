@@ -1,17 +1,21 @@
 //! A small reader of shell commands: enough to see what is really run.
 //!
-//! It follows words, quotes, operators, substitutions, here-documents and plain assignments. It is lenient: text no shell
-//! would take is read as best it can, because a guard that gives up is no guard. Bounded in depth, linear in length.
+//! It follows words, quotes, operators, substitutions, here-documents and plain assignments, and ends each of them where
+//! bash does: a test compares what it sees with what bash runs. It is lenient: text no shell would take is read as best it
+//! can, because a guard that gives up is no guard. Bounded in depth and in the time it takes.
 
+mod cursor;
 mod expand;
+mod heredoc;
 mod learn;
+mod pair;
 mod parse;
 mod print;
 mod quote;
 mod word;
 
 pub(crate) use learn::Variables;
-pub(crate) use parse::read;
+pub(crate) use parse::{read, substitutions};
 pub(crate) use print::printed;
 
 /// Commands one after the other.
@@ -20,6 +24,8 @@ pub(crate) struct Script {
     pub(crate) pipelines: Vec<Pipeline>,
     /// Something was nested deeper than is looked into.
     pub(crate) too_deep: bool,
+    /// Releases of bash disagree about where something in it ends.
+    pub(crate) ambiguous: bool,
     /// Names of functions it defines.
     pub(crate) functions: Vec<String>,
     /// What names stand for at its end.
@@ -71,12 +77,14 @@ pub(crate) struct Word {
     pub(crate) text: String,
     /// Whether the text is all there is; otherwise something stands in it that only the shell will know.
     pub(crate) known: bool,
+    /// The command itself has set what stands here, in a way that is not followed.
+    pub(crate) hidden: bool,
     pub(crate) inner: Vec<Inner>,
 }
 
 impl Word {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), known: true, inner: Vec::new() }
+        Self { text: text.into(), known: true, ..Self::default() }
     }
 }
 

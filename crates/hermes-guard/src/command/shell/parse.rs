@@ -3,15 +3,18 @@
 //! Compound commands are read flat: `if`, `do`, `{` and their like only say that a command follows, and whatever a loop
 //! or a function holds is judged as if it ran.
 
-use std::iter::Peekable;
-use std::str::Chars;
-
+use super::cursor::Cursor;
+use super::heredoc::{Announced, is_end_of_word, is_waiting};
+use super::pair::Pair;
 use super::{Direction, End, Pipeline, Redirect, Script, Stage, Variables, Word};
 
 /// Substitutions and groups within each other; deeper ones are not looked into.
 pub(super) const DEEPEST: usize = 24;
 
 const MOST_EXPANDED: usize = 100_000;
+
+/// How many characters may be read again because they stand within something whose end had to be found first.
+const MOST_REREAD: usize = 2_000_000;
 
 /// Words that only announce a command.
 const ANNOUNCE: &[&str] = &[
@@ -22,11 +25,16 @@ const ANNOUNCE: &[&str] = &[
 /// Reads a command line, given what names are known to stand for.
 pub(crate) fn read(text: &str, variables: &Variables) -> Script {
     let mut reader = Reader::new(text, variables.clone(), 0);
-    let mut script = reader.script(Stop::End);
-    script.too_deep |= reader.too_deep;
+    let mut script = reader.whole();
     script.functions = reader.functions;
     script.variables = reader.variables;
     script
+}
+
+/// Reads the commands that a text holds in substitutions, wherever they stand in it.
+pub(crate) fn substitutions(text: &str) -> Vec<Script> {
+    let mut reader = Reader::new("", Variables::default(), 0);
+    reader.expanded(text).inner.into_iter().map(|inner| inner.script).collect()
 }
 
 /// What ends a script.
@@ -38,7 +46,7 @@ pub(super) enum Stop {
 
 /// Where in the text we are, and what is known there.
 pub(super) struct Reader<'a> {
-    pub(super) rest: Peekable<Chars<'a>>,
+    pub(super) cursor: Cursor<'a>,
     pub(super) variables: Variables,
     /// What parts the words of a value without quotes.
     pub(super) separators: String,
@@ -46,23 +54,26 @@ pub(super) struct Reader<'a> {
     pub(super) too_deep: bool,
     /// How many characters expansions may still add: names that stand for each other must not grow without end.
     pub(super) budget: usize,
+    /// How many characters may still be read again.
+    pub(super) effort: usize,
+    pub(super) ambiguous: bool,
+    /// Braces, brackets and parentheses that are open.
+    pub(super) pairs: usize,
     functions: Vec<String>,
     /// Here-documents whose text begins at the next line.
-    pending: Vec<Pending>,
+    pub(super) pending: Vec<Announced>,
+    /// The texts of here-documents, until each is put in its place.
+    pub(super) texts: Vec<Option<Word>>,
     cases: usize,
     pattern_next: bool,
-}
-
-struct Pending {
-    delimiter: String,
-    strip_tabs: bool,
-    expands: bool,
 }
 
 /// What a command ends with.
 enum Joint {
     Pipe,
     Next,
+    /// The end of a line, behind which here-documents have been read.
+    Line,
     Background,
     Close,
     End,
@@ -71,14 +82,18 @@ enum Joint {
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str, variables: Variables, depth: usize) -> Self {
         Self {
-            rest: text.chars().peekable(),
+            cursor: Cursor::new(text),
             variables,
             separators: " \t\n".to_owned(),
             depth,
             too_deep: depth > DEEPEST,
             budget: MOST_EXPANDED,
+            effort: MOST_REREAD,
+            ambiguous: false,
+            pairs: 0,
             functions: Vec::new(),
             pending: Vec::new(),
+            texts: Vec::new(),
             cases: 0,
             pattern_next: false,
         }
@@ -89,7 +104,31 @@ impl<'a> Reader<'a> {
         let mut reader = Reader::new(text, self.variables.clone(), depth);
         reader.separators.clone_from(&self.separators);
         reader.budget = self.budget;
+        reader.effort = self.effort.saturating_sub(text.len());
+        reader.pairs = self.pairs;
         reader
+    }
+
+    /// Takes over what a reader of a text within this one has found out and used up.
+    pub(super) fn take_over(&mut self, inner: &Reader<'_>) {
+        self.too_deep |= inner.too_deep || inner.effort == 0;
+        self.ambiguous |= inner.ambiguous;
+        self.budget = inner.budget;
+        self.effort = inner.effort;
+    }
+
+    /// Reads the commands of `$(…)`; the opening has been read. Its here-documents are its own.
+    pub(super) fn substitution(&mut self) -> Script {
+        let pending = std::mem::take(&mut self.pending);
+        let cases = std::mem::take(&mut self.cases);
+        let pattern_next = std::mem::take(&mut self.pattern_next);
+        let script = self.script(Stop::Parenthesis);
+        // Some releases find the text of an unfinished document behind the parenthesis, others run what stands there.
+        self.ambiguous |= !self.pending.is_empty();
+        self.pending.splice(0..0, pending);
+        self.cases = cases;
+        self.pattern_next = pattern_next;
+        script
     }
 
     pub(super) fn script(&mut self, stop: Stop) -> Script {
@@ -98,15 +137,14 @@ impl<'a> Reader<'a> {
         if self.depth > DEEPEST {
             self.too_deep = true;
             script.too_deep = true;
-            self.rest.by_ref().for_each(drop);
+            self.cursor.skip_all();
             self.depth -= 1;
             return script;
         }
         let mut pipeline = Pipeline::default();
-        let mut texts = Vec::new();
         let mut filled = 0;
         loop {
-            let (stage, joint) = self.stage(stop, &mut texts);
+            let (stage, joint) = self.stage(stop);
             self.learn(&stage, pipeline.stages.last());
             let piped = matches!(joint, Joint::Pipe);
             // The rest of a group that was read flat: it stands in the pipeline for all that came before.
@@ -116,13 +154,15 @@ impl<'a> Reader<'a> {
             match joint {
                 Joint::Pipe => continue,
                 Joint::Background => pipeline.end = End::Background,
-                Joint::Next | Joint::Close | Joint::End => {}
+                Joint::Next | Joint::Line | Joint::Close | Joint::End => {}
             }
             if !pipeline.stages.is_empty() {
                 script.pipelines.push(std::mem::take(&mut pipeline));
             }
-            if !texts.is_empty() {
-                fill(script.pipelines.get_mut(filled..).unwrap_or_default(), std::mem::take(&mut texts));
+            if matches!(joint, Joint::Line) && self.texts.iter().any(Option::is_some) {
+                self.fill_line(script.pipelines.get_mut(filled..).unwrap_or_default());
+            }
+            if matches!(joint, Joint::Line) {
                 filled = script.pipelines.len();
             }
             if matches!(joint, Joint::Close | Joint::End) {
@@ -132,35 +172,56 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn stage(&mut self, stop: Stop, texts: &mut Vec<Word>) -> (Stage, Joint) {
+    /// Puts the here-documents just read where they belong, and learns what they say to `read`.
+    fn fill_line(&mut self, pipelines: &mut [Pipeline]) {
+        let waits = |stage: &Stage| stage.redirects.iter().any(is_waiting);
+        let waiting: Vec<(usize, usize)> = pipelines
+            .iter()
+            .enumerate()
+            .flat_map(|(at, pipeline)| {
+                let stages = pipeline.stages.iter().enumerate();
+                stages.filter(|(_, stage)| waits(stage)).map(move |(stage, _)| (at, stage))
+            })
+            .collect();
+        self.fill(pipelines);
+        for (pipeline, stage) in waiting {
+            if let Some(stage) = pipelines.get(pipeline).and_then(|pipeline| pipeline.stages.get(stage)) {
+                self.learn(stage, None);
+            }
+        }
+    }
+
+    fn stage(&mut self, stop: Stop) -> (Stage, Joint) {
         let mut stage = Stage::default();
         loop {
             if self.pattern_next {
-                self.skip_pattern();
+                self.patterns(&mut stage);
             }
             self.skip_blanks();
-            let Some(&c) = self.rest.peek() else { return (stage, Joint::End) };
+            let Some(c) = self.cursor.peek() else { return (stage, Joint::End) };
             match c {
                 '\n' => {
-                    self.rest.next();
-                    self.read_texts(texts);
-                    return (stage, Joint::Next);
+                    self.cursor.next();
+                    self.read_texts();
+                    return (stage, Joint::Line);
                 }
-                '#' => while self.rest.next_if(|c| *c != '\n').is_some() {},
+                '#' => {
+                    self.cursor.raw_line();
+                }
                 ';' => {
-                    self.rest.next();
+                    self.cursor.next();
                     let mut double = false;
-                    while self.rest.next_if(|c| matches!(c, ';' | '&')).is_some() {
+                    while self.cursor.next_if(|c| matches!(c, ';' | '&')).is_some() {
                         double = true;
                     }
                     self.pattern_next = double && self.cases > 0;
                     return (stage, Joint::Next);
                 }
                 '&' => {
-                    self.rest.next();
-                    match self.rest.peek() {
+                    self.cursor.next();
+                    match self.cursor.peek() {
                         Some('&') => {
-                            self.rest.next();
+                            self.cursor.next();
                             return (stage, Joint::Next);
                         }
                         Some('>') => self.redirect(&mut stage),
@@ -168,22 +229,22 @@ impl<'a> Reader<'a> {
                     }
                 }
                 '|' => {
-                    self.rest.next();
-                    if self.rest.next_if_eq(&'|').is_some() {
+                    self.cursor.next();
+                    if self.cursor.skip('|') {
                         return (stage, Joint::Next);
                     }
-                    self.rest.next_if_eq(&'&');
+                    self.cursor.skip('&');
                     return (stage, Joint::Pipe);
                 }
                 ')' => {
-                    self.rest.next();
+                    self.cursor.next();
                     if stop == Stop::Parenthesis {
                         return (stage, Joint::Close);
                     }
                     return (stage, Joint::Next);
                 }
                 '(' => self.parenthesis(&mut stage),
-                '<' | '>' => self.redirect(&mut stage),
+                '<' | '>' if !self.opens_file() => self.redirect(&mut stage),
                 _ => self.words(&mut stage),
             }
         }
@@ -191,32 +252,34 @@ impl<'a> Reader<'a> {
 
     /// A group, a function's `()`, or arithmetic.
     fn parenthesis(&mut self, stage: &mut Stage) {
-        self.rest.next();
+        self.cursor.next();
+        let is_loop = stage.words.last().is_some_and(|word| word.text == "for") && stage.words.len() == 1;
         if !stage.words.is_empty() {
-            let mut ahead = self.rest.clone();
-            while ahead.next_if(|c| c.is_whitespace()).is_some() {}
-            if ahead.next_if_eq(&')').is_some() {
+            let mut ahead = self.cursor;
+            while ahead.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+            if ahead.skip(')') {
                 // `name()`: what follows is the function's body.
-                self.rest = ahead;
+                self.cursor = ahead;
                 self.functions.extend(stage.words.drain(..).next_back().map(|word| word.text));
                 return;
             }
         }
-        if stage.words.is_empty() && stage.assignments.last().is_some_and(|word| word.text.ends_with('=')) {
+        if opens_list(stage) {
             return self.list(stage);
         }
-        if self.rest.peek() == Some(&'(') && stage.is_empty() {
-            let text = self.arithmetic();
-            // Only `((…))` computes; `((…) …)` are groups within each other.
-            if text.ends_with(')') {
-                stage.assignments.extend(self.computed(&text));
-            } else {
-                let mut reader = self.within(&text, self.depth);
-                stage.body = Some(reader.script(Stop::End));
-                self.too_deep |= reader.too_deep;
-                self.budget = reader.budget;
+        if self.cursor.peek() == Some('(') && (stage.is_empty() || is_loop) {
+            let before = self.cursor;
+            let text = self.paired(Pair::Parentheses);
+            if is_arithmetic(text) {
+                stage.assignments.extend(self.computed(text));
+                // After an error in an `eval` bash takes even this for groups within groups.
+                let mut reader = self.within(text, self.depth);
+                stage.body = Some(reader.whole());
+                self.take_over(&reader);
+                return;
             }
-            return;
+            // `((…) …)`: groups within each other.
+            self.cursor = before;
         }
         let body = self.script(Stop::Parenthesis);
         stage.body = Some(body);
@@ -227,69 +290,71 @@ impl<'a> Reader<'a> {
         let mut values = Vec::new();
         loop {
             self.skip_blanks();
-            match self.rest.peek() {
+            match self.cursor.peek() {
                 None => break,
                 Some(')') => {
-                    self.rest.next();
+                    self.cursor.next();
                     break;
                 }
-                Some('\n' | ';' | '&' | '|' | '(' | '<' | '>') => {
-                    self.rest.next();
+                Some('#') => {
+                    self.cursor.raw_line();
                 }
-                Some(_) => values.extend(self.word()),
+                Some(c) if is_end_of_word(c) && !(matches!(c, '<' | '>') && self.opens_file()) => {
+                    self.cursor.next();
+                }
+                Some(_) => values.extend(self.word(Position::Argument)),
             }
         }
-        let Some(assigned) = stage.assignments.last_mut() else { return };
+        // What follows without a blank still belongs to the assignment.
+        if self.cursor.peek().is_some_and(|c| !is_end_of_word(c)) {
+            values.extend(self.word(Position::Argument));
+        }
+        let assigned =
+            if stage.words.is_empty() { stage.assignments.last_mut() } else { stage.words.last_mut() };
+        let Some(assigned) = assigned else { return };
         assigned.known = false;
         let name = assigned.text.clone();
         let mut texts = Vec::with_capacity(values.len());
         for value in values {
             assigned.inner.extend(value.inner);
-            texts.push(value.text);
+            // `[index]=value`
+            let value = value
+                .text
+                .strip_prefix('[')
+                .and_then(|text| text.split_once("]="))
+                .map(|(_, value)| value.to_owned())
+                .unwrap_or(value.text);
+            texts.push(value);
         }
         self.assign_list(&name, texts);
     }
 
-    /// Up to the parenthesis that closes what was opened.
-    pub(super) fn arithmetic(&mut self) -> String {
-        let mut text = String::new();
-        let mut depth = 1usize;
-        for c in self.rest.by_ref() {
-            match c {
-                '(' => depth += 1,
-                ')' if depth == 1 => break,
-                ')' => depth -= 1,
-                _ => {}
-            }
-            text.push(c);
-        }
-        text
-    }
-
     /// What is run while something is computed.
     pub(super) fn computed(&mut self, text: &str) -> Option<Word> {
-        (text.contains("$(") || text.contains('`')).then(|| self.expanded(text))
+        (text.contains("$(") || text.contains('`') || text.contains("${")).then(|| self.expanded(text))
     }
 
     fn words(&mut self, stage: &mut Stage) {
-        let unquoted = !matches!(self.rest.peek(), Some('\'' | '"' | '\\' | '$' | '`'));
-        let words = self.word();
+        let first = stage.words.is_empty();
+        let start = self.cursor.rest();
+        let words = self.word(if first { Position::Command } else { Position::Argument });
+        let written = Cursor::between(start, self.cursor.rest()).replace("\\\n", "");
+        if first && is_assignment(&written) {
+            stage.assignments.extend(joined(words));
+            return;
+        }
         for word in words {
             let first = stage.words.is_empty();
-            if first && unquoted && self.announced(&word, stage) {
+            // A word that is not exactly what is written was quoted or expanded, and means nothing special.
+            let literal = word.known && word.text == written;
+            if first && literal && self.announced(&word, stage) {
                 continue;
             }
-            if first && is_assignment(&word.text) {
-                stage.assignments.push(word);
+            // `2>file`, `{name}>file`: it belongs to the redirection.
+            if literal && names_descriptor(&written) && matches!(self.cursor.peek(), Some('<' | '>')) {
                 continue;
             }
-            // `2>file`: the number belongs to the redirection.
-            let is_number =
-                word.known && !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
-            if is_number && unquoted && matches!(self.rest.peek(), Some('<' | '>')) {
-                continue;
-            }
-            let test = first && word.text == "[[";
+            let test = first && literal && word.text == "[[";
             stage.words.push(word);
             if test {
                 self.read_test(stage);
@@ -302,12 +367,11 @@ impl<'a> Reader<'a> {
         match word.text.as_str() {
             "case" => {
                 loop {
-                    self.skip_blanks();
-                    if matches!(self.rest.peek(), None | Some('\n' | ';' | ')' | '(' | '|' | '&' | '<' | '>'))
-                    {
+                    self.skip_lines();
+                    if self.cursor.peek().is_none_or(is_end_of_word) {
                         return true;
                     }
-                    let words = self.word();
+                    let words = self.word(Position::Argument);
                     let is_in = words.iter().any(|word| word.text == "in");
                     stage.assignments.extend(words.into_iter().filter(|word| !word.inner.is_empty()));
                     if is_in {
@@ -324,11 +388,15 @@ impl<'a> Reader<'a> {
             }
             "function" => {
                 self.skip_blanks();
-                let name = self.word();
+                let name = self.word(Position::Argument);
                 self.functions.extend(name.into_iter().map(|word| word.text));
-                self.skip_blanks();
-                if self.rest.next_if_eq(&'(').is_some() {
-                    self.rest.next_if_eq(&')');
+                let mut ahead = self.cursor;
+                while ahead.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+                if ahead.skip('(') {
+                    while ahead.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+                    if ahead.skip(')') {
+                        self.cursor = ahead;
+                    }
                 }
                 true
             }
@@ -336,41 +404,78 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `pattern)` of a `case`, or its end.
-    fn skip_pattern(&mut self) {
+    /// The patterns of a `case` up to the `)` that ends them, or its `esac`, which stays.
+    fn patterns(&mut self, stage: &mut Stage) {
         self.pattern_next = false;
-        while self.rest.next_if(|c| c.is_whitespace() || *c == '(').is_some() {}
-        let ahead: String = self.rest.clone().take(4).collect();
-        if ahead == "esac" {
+        self.skip_lines();
+        let mut ahead = self.cursor;
+        let name: String = std::iter::from_fn(|| ahead.next_if(|c| c.is_ascii_alphabetic())).collect();
+        if name == "esac" && ahead.peek().is_none_or(is_end_of_word) {
             return;
         }
-        while let Some(c) = self.rest.next() {
-            match c {
-                ')' => return,
-                '\\' => {
-                    self.rest.next();
+        self.cursor.skip('(');
+        loop {
+            self.skip_blanks();
+            match self.cursor.peek() {
+                Some(')') => {
+                    self.cursor.next();
+                    return;
                 }
-                '\'' => while self.rest.next().is_some_and(|c| c != '\'') {},
-                '"' => while self.rest.next().is_some_and(|c| c != '"') {},
-                _ => {}
+                Some('|' | '\n') => {
+                    self.cursor.next();
+                }
+                Some('(') => {
+                    self.cursor.next();
+                    self.paired(Pair::Parentheses);
+                }
+                None => return,
+                Some(c) if is_end_of_word(c) => return,
+                Some(_) => {
+                    let words = self.word(Position::Argument);
+                    stage.assignments.extend(words.into_iter().filter(|word| !word.inner.is_empty()));
+                }
             }
         }
     }
 
     /// `[[ … ]]`, where `<`, `>`, `&&` and brackets compare.
     fn read_test(&mut self, stage: &mut Stage) {
+        let mut goes_on = true;
+        let mut pattern = false;
         loop {
             self.skip_blanks();
-            match self.rest.peek() {
-                None | Some('\n' | ';') => return,
-                Some('<' | '>' | '&' | '|' | '(' | ')') => {
-                    self.rest.next();
+            match self.cursor.peek() {
+                None | Some(';') => return,
+                Some('\n') if !goes_on => return,
+                Some('\n') => {
+                    self.cursor.next();
+                    self.read_texts();
+                }
+                Some('#') => {
+                    self.cursor.raw_line();
+                }
+                Some('(') if pattern => {
+                    self.cursor.next();
+                    let text = self.paired(Pair::Parentheses);
+                    stage.assignments.extend(self.computed(text));
+                    pattern = false;
+                }
+                Some(c @ ('<' | '>' | '&' | '|' | '(' | ')'))
+                    if !(matches!(c, '<' | '>') && self.opens_file()) =>
+                {
+                    goes_on = !self.cursor.skip(')');
+                    if goes_on {
+                        self.cursor.next();
+                    }
                 }
                 Some(_) => {
-                    let words = self.word();
-                    let closed = words.iter().any(|word| word.text == "]]");
+                    let start = self.cursor.rest();
+                    let words = self.word(Position::Argument);
+                    let written = Cursor::between(start, self.cursor.rest());
+                    pattern = matches!(written, "=~" | "==" | "=" | "!=");
+                    goes_on = written == "!";
                     stage.words.extend(words);
-                    if closed {
+                    if written == "]]" {
                         return;
                     }
                 }
@@ -379,28 +484,27 @@ impl<'a> Reader<'a> {
     }
 
     fn redirect(&mut self, stage: &mut Stage) {
-        let Some(sign) = self.rest.next() else { return };
-        let next = self.rest.peek().copied();
-        if next == Some('(') {
-            let word = self.file_substitution(sign);
-            stage.words.push(word);
-            return;
-        }
+        let Some(sign) = self.cursor.next() else { return };
+        let next = self.cursor.peek();
         let direction = match (sign, next) {
             ('<', Some('<')) => {
-                self.rest.next();
-                if self.rest.next_if_eq(&'<').is_some() {
+                self.cursor.next();
+                if self.cursor.skip('<') {
                     Direction::Text
                 } else {
                     return self.announce_text(stage);
                 }
             }
             ('<' | '>', Some('&')) => {
-                self.rest.next();
+                self.cursor.next();
+                // `>&-` closes; what follows is a word of its own.
+                if self.cursor.skip('-') {
+                    return;
+                }
                 Direction::Descriptor
             }
             ('<', Some('>')) | ('>', Some('>' | '|')) => {
-                self.rest.next();
+                self.cursor.next();
                 Direction::Out
             }
             ('<', _) => Direction::In,
@@ -418,93 +522,112 @@ impl<'a> Reader<'a> {
     }
 
     fn target(&mut self) -> Option<Word> {
-        match self.rest.peek()? {
-            '<' | '>' => {
-                let sign = self.rest.next()?;
-                (self.rest.peek() == Some(&'(')).then(|| self.file_substitution(sign))
-            }
-            '\n' | ';' | '&' | '|' | ')' => None,
-            _ => self.word().into_iter().next(),
+        match self.cursor.peek()? {
+            c if is_end_of_word(c) && !(matches!(c, '<' | '>') && self.opens_file()) => None,
+            // An expansion that becomes several words is an error for bash, but nothing of it may be overlooked.
+            _ => joined(self.word(Position::Argument)),
         }
     }
 
-    fn announce_text(&mut self, stage: &mut Stage) {
-        let strip_tabs = self.rest.next_if_eq(&'-').is_some();
-        self.skip_blanks();
-        let expands = !matches!(self.rest.peek(), Some('\'' | '"' | '\\'));
-        let delimiter = self.word().into_iter().next().map(|word| word.text).unwrap_or_default();
-        self.pending.push(Pending { delimiter, strip_tabs, expands });
-        stage.redirects.push(Redirect { direction: Direction::Text, target: Word::plain(WAITING) });
-    }
-
-    fn read_texts(&mut self, texts: &mut Vec<Word>) {
-        for Pending { delimiter, strip_tabs, expands } in std::mem::take(&mut self.pending) {
-            let mut text = String::new();
-            while self.rest.peek().is_some() {
-                let mut line = String::new();
-                let mut whole = false;
-                for c in self.rest.by_ref() {
-                    if c == '\n' {
-                        whole = true;
-                        break;
-                    }
-                    line.push(c);
-                }
-                let shown = if strip_tabs { line.trim_start_matches('\t') } else { &line };
-                if shown == delimiter {
-                    break;
-                }
-                text.push_str(shown);
-                if whole {
-                    text.push('\n');
-                }
-            }
-            texts.push(if expands { self.expanded(&text) } else { Word::plain(text) });
-        }
-    }
-
-    pub(super) fn skip_blanks(&mut self) {
+    /// Skips blanks, ends of lines and remarks.
+    fn skip_lines(&mut self) {
         loop {
-            match self.rest.peek() {
-                Some(' ' | '\t' | '\r') => {
-                    self.rest.next();
+            self.skip_blanks();
+            match self.cursor.peek() {
+                Some('\n') => {
+                    self.cursor.next();
+                    self.read_texts();
                 }
-                Some('\\') => {
-                    let mut ahead = self.rest.clone();
-                    ahead.next();
-                    if ahead.next() != Some('\n') {
-                        return;
-                    }
-                    self.rest = ahead;
+                Some('#') => {
+                    self.cursor.raw_line();
                 }
                 _ => return,
             }
         }
     }
-}
 
-/// Stands for a here-document whose text has not been reached. No command can contain it: NULs are removed before.
-const WAITING: &str = "\0";
-
-/// Puts the here-documents just read where they belong: in the order they were announced.
-fn fill(pipelines: &mut [Pipeline], texts: Vec<Word>) {
-    let mut texts = texts.into_iter();
-    let stages = pipelines.iter_mut().flat_map(|pipeline| pipeline.stages.iter_mut());
-    for redirect in stages.flat_map(|stage| stage.redirects.iter_mut()) {
-        if redirect.direction == Direction::Text && redirect.target.text == WAITING {
-            let Some(text) = texts.next() else { return };
-            redirect.target = text;
-        }
+    pub(super) fn skip_blanks(&mut self) {
+        while self.cursor.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
     }
 }
 
-fn is_assignment(text: &str) -> bool {
-    let Some((name, _)) = text.split_once('=') else { return false };
-    let name = name.strip_suffix('+').unwrap_or(name);
-    let name = name.split_once('[').map_or(name, |(name, _)| name);
-    !name.is_empty()
-        && name
-            .chars()
-            .enumerate()
-            .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit())
+/// Where a word stands: only in front of a command `name[…]=` is an assignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Position {
+    Command,
+    Argument,
+}
+
+/// Tells whether the text between the outer parentheses of `((…))` is arithmetic: the inner pair encloses all of it.
+pub(super) fn is_arithmetic(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else { return false };
+    let mut depth = 0usize;
+    let mut cursor = Cursor::new(inner);
+    while let Some(c) = cursor.next() {
+        match c {
+            '\\' => {
+                cursor.raw_next();
+            }
+            '\'' => {
+                cursor.raw_until('\'');
+            }
+            '(' => depth += 1,
+            ')' => match depth.checked_sub(1) {
+                Some(left) => depth = left,
+                None => return false,
+            },
+            _ => {}
+        }
+    }
+    depth == 0
+}
+
+fn names_descriptor(written: &str) -> bool {
+    let name = written.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+    let is_name =
+        |name: &str| !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+    !written.is_empty() && written.chars().all(|c| c.is_ascii_digit()) || name.is_some_and(is_name)
+}
+
+/// Tells whether a `(` just read opens the values of a list: `name=(…)`, also behind `declare` and its like.
+fn opens_list(stage: &Stage) -> bool {
+    const DECLARE: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
+    let assigned = match stage.words.split_first() {
+        None => stage.assignments.last(),
+        Some((first, rest)) => rest.last().filter(|_| DECLARE.contains(&first.text.as_str())),
+    };
+    assigned.is_some_and(|word| word.text.ends_with('='))
+}
+
+/// Makes one word of several, as an assignment does.
+fn joined(words: Vec<Word>) -> Option<Word> {
+    words.into_iter().reduce(|mut all, word| {
+        all.text.push(' ');
+        all.text.push_str(&word.text);
+        all.inner.extend(word.inner);
+        all.known &= word.known;
+        all.hidden |= word.hidden;
+        all
+    })
+}
+
+/// Tells whether a word, as it is written, is an assignment: `name=`, `name+=`, `name[…]=`.
+fn is_assignment(written: &str) -> bool {
+    let is_part =
+        |(at, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || at > 0 && c.is_ascii_digit();
+    let length = written.char_indices().take_while(|part| is_part(*part)).count();
+    let Some((name, mut rest)) = written.split_at_checked(length) else { return false };
+    if rest.starts_with('[') {
+        let mut depth = 0usize;
+        let end = rest.find(|c| {
+            depth = match c {
+                '[' => depth + 1,
+                ']' => depth.saturating_sub(1),
+                _ => depth,
+            };
+            depth == 0
+        });
+        rest = end.and_then(|end| rest.get(end + 1..)).unwrap_or_default();
+    }
+    !name.is_empty() && (rest.starts_with('=') || rest.starts_with("+="))
 }

@@ -1,6 +1,6 @@
 //! What `echo` and `printf` print.
 
-use super::quote::unescape;
+use super::quote::{Zero, unescape};
 use super::{Script, Word};
 
 /// Formats are gone through at most this often: they are used again while words are left.
@@ -39,7 +39,7 @@ pub(super) fn output_of(script: &Script) -> Option<String> {
 fn echoed(texts: &[&str]) -> String {
     let options =
         texts.iter().take_while(|text| matches!(**text, "-n" | "-e" | "-E" | "-ne" | "-en")).count();
-    unescape(&texts.get(options..).unwrap_or_default().join(" "))
+    unescape(&texts.get(options..).unwrap_or_default().join(" "), Zero::Prefix)
 }
 
 /// A format with its values put in. What a value is formatted as does not matter here.
@@ -53,7 +53,7 @@ pub(super) fn formatted(format: &str, values: &[&str]) -> String {
             break;
         }
     }
-    unescape(&text)
+    unescape(&text, Zero::Digit)
 }
 
 fn fill_in(format: &str, values: &mut std::slice::Iter<'_, &str>, text: &mut String) {
@@ -66,6 +66,9 @@ fn fill_in(format: &str, values: &mut std::slice::Iter<'_, &str>, text: &mut Str
         let kind = rest.by_ref().find(|c| !matches!(c, '-' | '+' | ' ' | '#' | '.' | '0'..='9'));
         match kind {
             Some('%') => text.push('%'),
+            Some('b') => {
+                text.push_str(&unescape(values.next().copied().unwrap_or_default(), Zero::Prefix));
+            }
             Some(_) => text.push_str(values.next().copied().unwrap_or_default()),
             None => {}
         }

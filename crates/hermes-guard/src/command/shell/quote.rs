@@ -1,32 +1,45 @@
-//! Quotes: `$'…'` and the characters a shell gives meaning to.
+//! Quotes: `$'…'` and the escapes that `printf` and `echo` know.
 
-use std::iter::Peekable;
-use std::str::Chars;
+use super::cursor::Cursor;
 
-/// The text of `$'…'`, read up to its closing quote.
-pub(super) fn ansi_c(rest: &mut Peekable<Chars<'_>>) -> String {
+/// Returns the text of `$'…'`, read up to its closing quote.
+pub(super) fn ansi_c(rest: &mut Cursor<'_>) -> String {
     let mut text = String::new();
-    while let Some(c) = rest.next() {
+    let mut ended = false;
+    while let Some(c) = rest.raw_next() {
+        let start = text.len();
         match c {
             '\'' => break,
-            '\\' => escape(rest, &mut text),
+            '\\' => escape(rest, &mut text, Zero::Digit),
             c => text.push(c),
+        }
+        // For bash a NUL ends the text, and what follows up to the quote is dropped.
+        ended |= text.get(start..).is_some_and(|new| new.contains('\0'));
+        if ended {
+            text.truncate(start);
         }
     }
     text
 }
 
-/// A text as `printf` and `echo -e` would write it.
-pub(super) fn unescape(text: &str) -> String {
-    let mut rest = text.chars().peekable();
+/// Tells what `\0` means: the first of three octal digits, or a sign that up to three follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zero {
+    Digit,
+    Prefix,
+}
+
+/// Returns a text as `printf` and `echo -e` would write it.
+pub(super) fn unescape(text: &str, zero: Zero) -> String {
+    let mut rest = Cursor::new(text);
     let mut plain = String::with_capacity(text.len());
-    while let Some(c) = rest.next() {
+    while let Some(c) = rest.raw_next() {
         match c {
             '\\' if rest
-                .peek()
+                .raw_peek()
                 .is_some_and(|c| matches!(c, 'n' | 't' | 'r' | 'x' | 'u' | 'U' | '0'..='7' | '\\')) =>
             {
-                escape(&mut rest, &mut plain);
+                escape(&mut rest, &mut plain, zero);
             }
             c => plain.push(c),
         }
@@ -34,20 +47,34 @@ pub(super) fn unescape(text: &str) -> String {
     plain
 }
 
-fn escape(rest: &mut Peekable<Chars<'_>>, text: &mut String) {
-    let Some(c) = rest.next() else { return };
+/// Of a number that is too large for a byte, the lower eight bits count.
+const BYTE: u32 = 0xff;
+
+fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: Zero) {
+    let Some(c) = rest.raw_next() else { return };
     let number = match c {
+        'x' if rest.rest().starts_with('{') => {
+            rest.raw_next();
+            let number = digits(rest, 16, 8);
+            rest.skip('}');
+            number.map(|number| number & BYTE)
+        }
         'x' => digits(rest, 16, 2),
         'u' => digits(rest, 16, 4),
         'U' => digits(rest, 16, 8),
+        '0' if zero == Zero::Prefix => Some(digits_with(rest, 8, 3, 0) & BYTE),
         '0'..='7' => {
             let first = c.to_digit(8).unwrap_or(0);
-            let more = digits_with(rest, 8, 2, first);
-            Some(more)
+            Some(digits_with(rest, 8, 2, first) & BYTE)
         }
         _ => None,
     };
     let plain = match c {
+        'c' => {
+            let control = rest.raw_next().map(|c| u32::from(c) & 0x1f).and_then(char::from_u32);
+            text.extend(control);
+            return;
+        }
         'n' => '\n',
         't' => '\t',
         'r' => '\r',
@@ -56,22 +83,29 @@ fn escape(rest: &mut Peekable<Chars<'_>>, text: &mut String) {
         'b' => '\u{8}',
         'f' => '\u{c}',
         'v' => '\u{b}',
-        other => other,
+        '\\' | '\'' | '"' | '?' => c,
+        // An escape nobody knows stays as it is.
+        other => {
+            if number.is_none() {
+                text.push('\\');
+            }
+            other
+        }
     };
     text.push(number.and_then(char::from_u32).unwrap_or(plain));
 }
 
-fn digits(rest: &mut Peekable<Chars<'_>>, base: u32, most: usize) -> Option<u32> {
-    rest.peek()?.to_digit(base)?;
+fn digits(rest: &mut Cursor<'_>, base: u32, most: usize) -> Option<u32> {
+    rest.raw_peek()?.to_digit(base)?;
     Some(digits_with(rest, base, most, 0))
 }
 
-fn digits_with(rest: &mut Peekable<Chars<'_>>, base: u32, most: usize, first: u32) -> u32 {
+fn digits_with(rest: &mut Cursor<'_>, base: u32, most: usize, first: u32) -> u32 {
     let mut number = first;
     for _ in 0..most {
-        let Some(digit) = rest.peek().and_then(|c| c.to_digit(base)) else { break };
+        let Some(digit) = rest.raw_peek().and_then(|c| c.to_digit(base)) else { break };
         number = number.wrapping_mul(base).wrapping_add(digit);
-        rest.next();
+        rest.raw_next();
     }
     number
 }

@@ -1,13 +1,16 @@
 //! One word: quotes, escapes, expansions.
 
 use super::expand::braces;
+use super::heredoc::is_end_of_word;
 use super::learn::POSITIONAL;
-use super::parse::{DEEPEST, Reader, Stop};
+use super::pair::Pair;
+use super::parse::{DEEPEST, Position, Reader, is_arithmetic};
 use super::print::output_of;
-use super::quote::ansi_c;
+use super::quote::{Zero, ansi_c, unescape};
 use super::{Inner, Script, Substitution, Word};
 
 /// Words as they grow: an expansion without quotes may make several of one.
+#[expect(clippy::struct_excessive_bools, reason = "each tells something else about the word that grows")]
 struct Builder {
     done: Vec<Word>,
     text: String,
@@ -15,6 +18,7 @@ struct Builder {
     inner: Vec<Inner>,
     quoted: bool,
     braces: bool,
+    hidden: bool,
 }
 
 impl Builder {
@@ -26,7 +30,19 @@ impl Builder {
             inner: Vec::new(),
             quoted: false,
             braces: false,
+            hidden: false,
         }
+    }
+
+    fn open_quotes(&mut self) {
+        self.quoted = true;
+        self.text.push(QUOTED);
+    }
+
+    /// Adds a character that a quote protects: braces and commas in it part no words.
+    fn push_quoted(&mut self, c: char) {
+        let place = BRACES.iter().position(|brace| *brace == c);
+        self.text.push(place.and_then(|place| PROTECTED.get(place)).copied().unwrap_or(c));
     }
 
     fn cut(&mut self) {
@@ -38,8 +54,14 @@ impl Builder {
         let known = std::mem::replace(&mut self.known, true);
         let texts = if self.braces { braces(&text) } else { vec![text] };
         let mut inner = Some(inner);
-        for text in texts {
-            self.done.push(Word { text, known, inner: inner.take().unwrap_or_default() });
+        // A `$` that braces put before a name is expanded after them.
+        let dollar = self.braces && known && texts.len() > 1 && texts.iter().any(|text| text.contains('$'));
+        let hidden = std::mem::take(&mut self.hidden) || dollar;
+        let known = known && !dollar;
+        // `{,a}` is one word: what is empty and not quoted is none.
+        for text in texts.into_iter().filter(|text| !self.braces || !text.is_empty()) {
+            let text = unprotected(text);
+            self.done.push(Word { text, known, hidden, inner: inner.take().unwrap_or_default() });
         }
         self.quoted = false;
         self.braces = false;
@@ -56,47 +78,58 @@ impl Builder {
     }
 }
 
+/// What parts words within braces, and what stands for it while a quote protects it.
+/// Stands in a word where quotes were, so that empty ones make a word.
+const QUOTED: char = '\u{f8f5}';
+const BRACES: [char; 5] = ['{', ',', '}', '.', '$'];
+const PROTECTED: [char; 5] = ['\u{f8f0}', '\u{f8f1}', '\u{f8f2}', '\u{f8f3}', '\u{f8f4}'];
+
+fn unprotected(text: String) -> String {
+    if !text.contains(PROTECTED) && !text.contains(QUOTED) {
+        return text;
+    }
+    let plain =
+        |c| PROTECTED.iter().position(|protected| *protected == c).and_then(|at| BRACES.get(at).copied());
+    text.chars().filter(|c| *c != QUOTED).map(|c| plain(c).unwrap_or(c)).collect()
+}
+
 /// Whether quotes stand around.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Around {
     Nothing,
     Quotes,
+    /// Quotes around `${…}`, in which this stands.
+    Nested,
 }
 
 impl Reader<'_> {
     /// The next word; several or none after expansion. The caller has seen that one begins.
-    pub(super) fn word(&mut self) -> Vec<Word> {
+    pub(super) fn word(&mut self, position: Position) -> Vec<Word> {
         let mut builder = Builder::new();
         let mut began = false;
-        while let Some(&c) = self.rest.peek() {
-            match c {
-                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' if began => break,
-                '\\' => {
-                    self.rest.next();
-                    match self.rest.next() {
-                        Some('\n') | None => {}
-                        Some(c) => {
-                            builder.text.push(c);
-                            builder.quoted = true;
-                        }
-                    }
+        let mut is_name = position == Position::Command;
+        while let Some(c) = self.cursor.peek() {
+            if is_end_of_word(c) && began && !(matches!(c, '<' | '>') && self.opens_file()) {
+                break;
+            }
+            // `name[…]`: blanks and operators in it part nothing.
+            if c == '[' && is_name && began {
+                self.cursor.next();
+                let index = self.paired(Pair::Index);
+                let mut inside = Builder::new();
+                self.default_words(&mut inside, index);
+                inside.cut();
+                builder.text.push('[');
+                for word in inside.done {
+                    builder.text.push_str(&word.text);
+                    builder.inner.extend(word.inner);
+                    builder.known &= word.known;
                 }
-                '\'' => {
-                    self.rest.next();
-                    builder.quoted = true;
-                    builder.text.extend(self.rest.by_ref().take_while(|c| *c != '\''));
-                }
-                '"' => {
-                    self.rest.next();
-                    builder.quoted = true;
-                    self.double_quotes(&mut builder);
-                }
-                '$' | '`' => self.expansion(&mut builder, Around::Nothing),
-                c => {
-                    self.rest.next();
-                    builder.braces |= c == '{';
-                    builder.text.push(c);
-                }
+                builder.text.push(']');
+                is_name = false;
+            } else {
+                is_name &= c == '_' || c.is_ascii_alphabetic() || began && c.is_ascii_digit();
+                self.part(&mut builder);
             }
             began = true;
         }
@@ -104,101 +137,194 @@ impl Reader<'_> {
         builder.done
     }
 
+    /// One part of a word without quotes around it: a character, a quotation, an expansion.
+    fn part(&mut self, builder: &mut Builder) {
+        match self.cursor.peek() {
+            None => {}
+            Some(sign @ ('<' | '>')) if self.opens_file() => {
+                self.cursor.next();
+                let file = self.file_substitution(sign);
+                builder.text.push_str(&file.text);
+                builder.inner.extend(file.inner);
+                builder.known = false;
+            }
+            Some('\\') => {
+                self.cursor.next();
+                builder.push_quoted(self.cursor.raw_next().unwrap_or('\\'));
+                builder.quoted = true;
+            }
+            Some('\'') => {
+                self.cursor.next();
+                builder.open_quotes();
+                for c in self.cursor.raw_until('\'').chars() {
+                    builder.push_quoted(c);
+                }
+            }
+            Some('"') => {
+                self.cursor.next();
+                builder.open_quotes();
+                self.double_quotes(builder);
+            }
+            Some('$' | '`') => self.expansion(builder, Around::Nothing),
+            Some(c) => {
+                self.cursor.next();
+                builder.braces |= c == '{';
+                builder.text.push(c);
+            }
+        }
+    }
+
+    /// What stands in `${name:-…}` without quotes around it: words like any others, parted by blanks alone.
+    fn default_words(&mut self, builder: &mut Builder, text: &str) {
+        let mut reader = self.within(text, self.depth + 1);
+        if reader.too_deep {
+            self.too_deep = true;
+            builder.known = false;
+            return;
+        }
+        while let Some(c) = reader.cursor.peek() {
+            if matches!(c, ' ' | '\t' | '\n') {
+                reader.cursor.next();
+                builder.cut();
+            } else if BRACES.contains(&c) && c != '$' {
+                reader.cursor.next();
+                builder.push_quoted(c);
+            } else {
+                reader.part(builder);
+            }
+        }
+        self.take_over(&reader);
+    }
+
     fn double_quotes(&mut self, builder: &mut Builder) {
-        while let Some(&c) = self.rest.peek() {
+        while let Some(c) = self.cursor.peek() {
             match c {
                 '"' => {
-                    self.rest.next();
+                    self.cursor.next();
                     return;
                 }
                 '\\' => {
-                    self.rest.next();
-                    match self.rest.next() {
-                        Some('\n') | None => {}
-                        Some(c @ ('"' | '\\' | '$' | '`')) => builder.text.push(c),
-                        Some(c) => builder.text.extend(['\\', c]),
+                    self.cursor.next();
+                    match self.cursor.raw_next() {
+                        None => {}
+                        Some(c @ ('"' | '\\' | '$' | '`')) => builder.push_quoted(c),
+                        Some(c) => {
+                            builder.text.push('\\');
+                            builder.push_quoted(c);
+                        }
                     }
                 }
                 '$' | '`' => self.expansion(builder, Around::Quotes),
                 c => {
-                    self.rest.next();
-                    builder.text.push(c);
+                    self.cursor.next();
+                    builder.push_quoted(c);
                 }
             }
         }
     }
 
-    /// The text of a here-document, in which only expansions have a meaning.
+    /// A text in which only expansions have a meaning: that of a here-document, or of arithmetic.
     pub(super) fn expanded(&mut self, text: &str) -> Word {
+        self.expanded_around(text, Around::Quotes)
+    }
+
+    /// The same for `"${name:-…}"`, where quotes within have a meaning again.
+    fn expanded_in_quotes(&mut self, text: &str) -> Word {
+        self.expanded_around(text, Around::Nested)
+    }
+
+    fn expanded_around(&mut self, text: &str, around: Around) -> Word {
         let mut reader = self.within(text, self.depth + 1);
         if reader.too_deep {
             self.too_deep = true;
-            return Word { text: text.to_owned(), known: false, inner: Vec::new() };
+            return Word { text: text.to_owned(), ..Word::default() };
         }
         let mut builder = Builder::new();
-        while let Some(&c) = reader.rest.peek() {
-            if matches!(c, '$' | '`') {
-                reader.expansion(&mut builder, Around::Quotes);
-            } else {
-                reader.rest.next();
-                builder.text.push(c);
+        let mut single = false;
+        while let Some(c) = reader.cursor.peek() {
+            match c {
+                // Within single quotes `$'` opens nothing, though other expansions go on.
+                '\'' if around == Around::Nested => {
+                    single = !single;
+                    reader.cursor.next();
+                    builder.text.push(c);
+                }
+                '$' | '`' => reader.expansion(&mut builder, if single { Around::Quotes } else { around }),
+                '"' if around == Around::Nested => {
+                    reader.cursor.next();
+                    reader.double_quotes(&mut builder);
+                }
+                '\\' => {
+                    reader.cursor.next();
+                    match reader.cursor.raw_next() {
+                        Some(c @ ('$' | '`' | '\\')) => builder.text.push(c),
+                        Some(c) => builder.text.extend(['\\', c]),
+                        None => builder.text.push('\\'),
+                    }
+                }
+                c => {
+                    reader.cursor.next();
+                    builder.text.push(c);
+                }
             }
         }
-        self.too_deep |= reader.too_deep;
-        self.budget = reader.budget;
+        self.take_over(&reader);
         builder.quoted = true;
         builder.cut();
         builder.done.pop().unwrap_or_default()
     }
 
     fn expansion(&mut self, builder: &mut Builder, around: Around) {
-        if self.rest.next() == Some('`') {
+        if self.cursor.next() == Some('`') {
             let text = self.backticks();
+            // Within quotes a backslash before a quote is gone before the commands are read.
+            let text = if around == Around::Nothing { text } else { text.replace("\\\"", "\"") };
             let mut reader = self.within(&text, self.depth);
-            let script = reader.script(Stop::End);
-            self.too_deep |= reader.too_deep;
-            self.budget = reader.budget;
+            let script = reader.whole();
+            self.take_over(&reader);
             return substitute(builder, script, around, &self.separators);
         }
-        match self.rest.peek().copied() {
-            Some('\'') if around == Around::Nothing => {
-                self.rest.next();
-                builder.quoted = true;
-                builder.text.push_str(&ansi_c(&mut self.rest));
-            }
-            Some('"') if around == Around::Nothing => {}
-            Some('(') => {
-                self.rest.next();
-                if self.rest.peek() == Some(&'(') {
-                    self.rest.next();
-                    let text = self.arithmetic();
-                    self.rest.next_if_eq(&')');
-                    builder.inner.extend(self.computed(&text).into_iter().flat_map(|word| word.inner));
-                    builder.text.push('0');
-                    builder.known = false;
-                } else {
-                    let script = self.script(Stop::Parenthesis);
-                    substitute(builder, script, around, &self.separators);
+        match self.cursor.peek() {
+            Some('\'') if around != Around::Quotes => {
+                self.cursor.next();
+                builder.open_quotes();
+                for c in ansi_c(&mut self.cursor).chars() {
+                    builder.push_quoted(c);
                 }
             }
+            Some('"') if around != Around::Quotes => {}
+            Some('(') => {
+                self.cursor.next();
+                self.parenthesized(builder, around);
+            }
+            Some('[') => {
+                self.cursor.next();
+                let text = self.paired(Pair::OldArithmetic);
+                // Where this old form ends depends on the release once anything is opened in it.
+                self.ambiguous |= text.contains(['[', '(', '{', '\'', '"', '`']);
+                self.compute(builder, text);
+            }
             Some('{') => {
-                self.rest.next();
-                let inside = self.parameter();
+                self.cursor.next();
+                let inside = self.paired(Pair::Parameter);
+                // Within quotes and commands a continued line may be none; they are read again, and see to it themselves.
+                let plain = !inside.contains(['\'', '"', '`', '(']);
+                let inside = if plain { inside.replace("\\\n", "") } else { inside.to_owned() };
                 self.parameter_value(builder, &inside, around);
             }
             Some(c) if c == '_' || c.is_ascii_alphabetic() => {
                 let mut name = String::new();
-                while let Some(c) = self.rest.next_if(|c| *c == '_' || c.is_ascii_alphanumeric()) {
+                while let Some(c) = self.cursor.next_if(|c| c == '_' || c.is_ascii_alphanumeric()) {
                     name.push(c);
                 }
                 self.value(builder, &name, around);
             }
             Some(c @ ('1'..='9' | '@' | '*')) if self.variables.knows(POSITIONAL) => {
-                self.rest.next();
+                self.cursor.next();
                 self.positional(builder, c, around);
             }
             Some(c @ ('0'..='9' | '@' | '*' | '#' | '?' | '!' | '-' | '$')) => {
-                self.rest.next();
+                self.cursor.next();
                 builder.text.extend(['$', c]);
                 builder.known = false;
             }
@@ -206,43 +332,43 @@ impl Reader<'_> {
         }
     }
 
-    fn backticks(&mut self) -> String {
-        let mut text = String::new();
-        while let Some(c) = self.rest.next() {
-            match c {
-                '`' => break,
-                '\\' => match self.rest.next() {
-                    Some(c @ ('`' | '\\' | '$')) => text.push(c),
-                    Some(c) => text.extend(['\\', c]),
-                    None => {}
-                },
-                c => text.push(c),
+    /// `$(…)` or `$((…))`; the first parenthesis has been read.
+    fn parenthesized(&mut self, builder: &mut Builder, around: Around) {
+        if self.cursor.peek() == Some('(') {
+            let text = self.paired(Pair::Parentheses);
+            let computes = is_arithmetic(text);
+            if computes {
+                self.compute(builder, text);
             }
+            // Quotes and lines have no place in a number: bash may take it for commands all the same.
+            if computes && !text.contains(['\'', '"', '\n', ';']) {
+                return;
+            }
+            // `$((…) …)`: commands in a group.
+            let mut reader = self.within(text, self.depth);
+            let script = reader.whole();
+            self.take_over(&reader);
+            return substitute(builder, script, around, &self.separators);
         }
-        text
+        let script = self.substitution();
+        substitute(builder, script, around, &self.separators);
     }
 
-    /// What stands within `${…}`.
-    fn parameter(&mut self) -> String {
-        let mut inside = String::new();
-        let mut depth = 0usize;
-        for c in self.rest.by_ref() {
-            match c {
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                '{' => depth += 1,
-                _ => {}
-            }
-            inside.push(c);
-        }
-        inside
+    fn compute(&mut self, builder: &mut Builder, text: &str) {
+        builder.inner.extend(self.computed(text).into_iter().flat_map(|word| word.inner));
+        builder.text.push_str("$((0))");
+        builder.known = false;
     }
 
     fn parameter_value(&mut self, builder: &mut Builder, inside: &str, around: Around) {
         // `${!name}`: the name of a name.
         let named = inside.strip_prefix('!').and_then(|name| self.variables.get(name)?.first().cloned());
         let inside = named.as_deref().unwrap_or(inside);
-        let name: String = inside.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
+        let is_special = |c: &char| matches!(c, '-' | '?' | '$' | '!' | '@' | '*');
+        let name: String = match inside.chars().next().filter(is_special) {
+            Some(special) => special.to_string(),
+            None => inside.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect(),
+        };
         let operation: String = inside.chars().skip(name.chars().count()).collect();
         if operation.is_empty() || name == "IFS" || name == "HOME" {
             if operation.is_empty() && name != "IFS" && !self.variables.knows(&name) {
@@ -258,24 +384,51 @@ impl Reader<'_> {
                 Some("@" | "*") => return self.put(builder, &values, around),
                 Some(index) => {
                     let value = index.parse().ok().and_then(|at: usize| values.get(at).cloned());
+                    self.compute_index(builder, index);
                     return self.put(builder, &value.map_or(values, |value| vec![value]), around);
+                }
+                None if operation == "@P" => {
+                    // The value is expanded once more, as a prompt would be.
+                    let word = self.expanded(&values.join(" "));
+                    builder.inner.extend(word.inner);
+                    builder.known = false;
+                    return self.put(builder, &[word.text], around);
                 }
                 None if operation.starts_with([':', '-']) => {
                     let part = values.first().and_then(|value| part_of(value, &operation));
+                    self.compute_index(builder, &operation);
                     return self.put(builder, &part.map_or(values, |part| vec![part]), around);
                 }
                 None => {
-                    if let Some(text) = values.first().and_then(|value| replaced(value, &operation)) {
+                    if let Some(text) = values.first().and_then(|value| changed(value, &operation)) {
                         return self.put(builder, &[text], around);
                     }
+                    // What the command has set, and changes in a way that is not followed here.
+                    builder.hidden = true;
                 }
             }
+        } else if operation == "@P" {
+            builder.hidden = true;
         }
+        // These are always set.
+        let is_set = matches!(name.as_str(), "-" | "?" | "$");
         let default = [":-", ":=", "-", "="].iter().find_map(|sign| operation.strip_prefix(sign));
+        let default = default.filter(|_| !is_set);
+        if let Some(default) =
+            default.filter(|_| operation.starts_with([':', '=']) && !operation.starts_with(":-"))
+        {
+            let value = self.expanded(default);
+            if value.known {
+                self.variables.set(&name, vec![value.text]);
+            }
+        }
         match default {
             // What stands there when the name is not set may itself run something.
+            Some(default) if !default.is_empty() && around == Around::Nothing => {
+                self.default_words(builder, default);
+            }
             Some(default) if !default.is_empty() => {
-                let word = self.expanded(default);
+                let word = self.expanded_in_quotes(default);
                 builder.text.push_str(&word.text);
                 builder.inner.extend(word.inner);
                 builder.known &= word.known;
@@ -291,13 +444,21 @@ impl Reader<'_> {
         }
     }
 
+    /// Adds what is run while an index or an offset is computed.
+    fn compute_index(&mut self, builder: &mut Builder, text: &str) {
+        builder.inner.extend(self.computed(text).into_iter().flat_map(|word| word.inner));
+    }
+
     fn value(&mut self, builder: &mut Builder, name: &str, around: Around) {
         if name == "IFS" && around == Around::Nothing {
             builder.cut();
             return;
         }
-        if let Some(values) = self.variables.get(name).cloned() {
-            return self.put(builder, &values, around);
+        // Of a list, the name alone stands for the first.
+        if let Some(value) =
+            self.variables.get(name).map(|values| values.first().cloned().unwrap_or_default())
+        {
+            return self.put(builder, &[value], around);
         }
         builder.text.push('$');
         builder.text.push_str(name);
@@ -330,7 +491,7 @@ impl Reader<'_> {
             }
             match around {
                 Around::Nothing => builder.split_in(value, &self.separators),
-                Around::Quotes => {
+                Around::Quotes | Around::Nested => {
                     builder.text.push_str(value);
                     builder.quoted = true;
                 }
@@ -338,12 +499,19 @@ impl Reader<'_> {
         }
     }
 
+    /// Tells whether the `<` or `>` that comes next opens `<(…)` or `>(…)`.
+    pub(super) fn opens_file(&self) -> bool {
+        let mut ahead = self.cursor;
+        ahead.next();
+        ahead.peek() == Some('(')
+    }
+
     /// `<(…)` or `>(…)`; the sign has been read.
     pub(super) fn file_substitution(&mut self, sign: char) -> Word {
-        self.rest.next();
-        let script = if self.depth > DEEPEST { Script::default() } else { self.script(Stop::Parenthesis) };
+        self.cursor.next();
+        let script = if self.depth > DEEPEST { Script::default() } else { self.substitution() };
         let kind = if sign == '>' { Substitution::Sink } else { Substitution::File };
-        Word { text: "/dev/fd/63".to_owned(), known: false, inner: vec![Inner { script, kind }] }
+        Word { text: "/dev/fd/63".to_owned(), inner: vec![Inner { script, kind }], ..Word::default() }
     }
 }
 
@@ -351,7 +519,7 @@ fn substitute(builder: &mut Builder, script: Script, around: Around, separators:
     if let Some(output) = output_of(&script) {
         match around {
             Around::Nothing => builder.split_in(&output, separators),
-            Around::Quotes => builder.text.push_str(&output),
+            Around::Quotes | Around::Nested => builder.text.push_str(&output),
         }
     } else {
         builder.text.push_str("$()");
@@ -360,15 +528,37 @@ fn substitute(builder: &mut Builder, script: Script, around: Around, separators:
     builder.inner.push(Inner { script, kind: Substitution::Output });
 }
 
-/// What `${name/this/that}` makes of a value. Patterns are taken as they stand.
-fn replaced(value: &str, operation: &str) -> Option<String> {
+/// What an operation makes of a value: `${name/this/that}`, `${name,,}`, `${name#this}` and their like. Patterns are taken
+/// as they stand; `None` where that would not do.
+fn changed(value: &str, operation: &str) -> Option<String> {
+    let plain = |pattern: &str| !pattern.contains(['*', '?', '[', '$', '`', '\\', '(']);
+    let first = |up: bool| {
+        let mut chars = value.chars();
+        let first = chars.next().map(|c| if up { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() });
+        first.into_iter().chain(chars).collect()
+    };
+    match operation {
+        ",," | "@L" => return Some(value.to_lowercase()),
+        "^^" | "@U" => return Some(value.to_uppercase()),
+        "," => return Some(first(false)),
+        "^" | "@u" => return Some(first(true)),
+        "@E" => return Some(unescape(value, Zero::Digit)),
+        "@Q" | "@A" | "@a" | "@k" | "@K" => return Some(value.to_owned()),
+        _ => {}
+    }
+    if let Some(pattern) = operation.strip_prefix('#') {
+        let pattern = pattern.strip_prefix('#').unwrap_or(pattern);
+        return plain(pattern).then(|| value.strip_prefix(pattern).unwrap_or(value).to_owned());
+    }
+    if let Some(pattern) = operation.strip_prefix('%') {
+        let pattern = pattern.strip_prefix('%').unwrap_or(pattern);
+        return plain(pattern).then(|| value.strip_suffix(pattern).unwrap_or(value).to_owned());
+    }
     let rest = operation.strip_prefix('/')?;
     let rest = rest.strip_prefix('/').unwrap_or(rest);
     let (this, that) = rest.split_once('/').unwrap_or((rest, ""));
-    let plain = !this.is_empty()
-        && !this.contains(['*', '?', '[', '$', '`', '\\'])
-        && !that.contains(['$', '`', '\\']);
-    (plain && that.len() <= 16).then(|| value.replace(this, that))
+    let followed = !this.is_empty() && plain(this) && plain(that) && that.len() <= 16;
+    followed.then(|| value.replace(this, that))
 }
 
 /// The letters that `${name:from:count}` picks.

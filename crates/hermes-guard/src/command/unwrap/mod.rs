@@ -224,6 +224,7 @@ fn joined(words: &[Word]) -> Word {
     Word {
         text: words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" "),
         known: words.iter().all(|word| word.known),
+        hidden: words.iter().any(|word| word.hidden),
         inner: words.iter().flat_map(|word| word.inner.iter().cloned()).collect(),
     }
 }

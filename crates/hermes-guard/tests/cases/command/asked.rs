@@ -219,10 +219,6 @@ pub(super) const DISGUISED: &[(&str, &str)] = &[
     ("r\"m\" -r\"f\" x", "recursive delete"),
     ("rm \\\n-rf x", "recursive delete"),
     ("ｒｍ -rf x", "recursive delete"),
-    ("r\u{1b}[31mm -rf x", "recursive delete"),
-    ("r\u{1b}]0;t\u{7}m -rf x", "recursive delete"),
-    ("r\u{9b}1mm -rf x", "recursive delete"),
-    ("r\0m -rf x", "recursive delete"),
     ("rm${IFS}-rf${IFS}x", "recursive delete"),
     ("rm$IFS-rf x", "recursive delete"),
     ("$'\\x72\\x6d' -rf x", "recursive delete"),
@@ -322,6 +318,13 @@ pub(super) const DISGUISED: &[(&str, &str)] = &[
 
 /// Never, whatever anybody has agreed to.
 pub(super) const DENIED: &[(&str, &str)] = &[
+    ("r\u{1b}[31mm -rf x", "DENY control character in the command"),
+    ("ls \u{1b}]0;rm -rf x\u{7}", "DENY control character in the command"),
+    ("echo a\rb", "DENY control character in the command"),
+    ("r\u{9b}1mm -rf x", "DENY control character in the command"),
+    ("r\0m -rf x", "DENY control character in the command"),
+    ("ls \u{8}\u{8}x", "DENY control character in the command"),
+    ("ls\u{7f}", "DENY control character in the command"),
     ("rm -rf /", "DENY delete the system or a home folder"),
     ("rm -rf /*", "DENY delete the system or a home folder"),
     ("rm -rf //", "DENY delete the system or a home folder"),

@@ -119,6 +119,11 @@ impl Failure {
         }
     }
 
+    /// Tells whether a web page came instead of an answer.
+    pub(crate) fn is_page(&self) -> bool {
+        self.page.is_some()
+    }
+
     /// The word for a sign-in or key that will not be good again whatever is done with it.
     pub(crate) fn final_word(&self) -> Option<&'static str> {
         FINAL_WORDS.into_iter().find(|word| self.text.contains(word))

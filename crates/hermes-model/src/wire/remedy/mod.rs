@@ -136,8 +136,18 @@ fn decide(failure: &Failure, known: &Circumstances) -> (Cause, Remedy) {
         return (Cause::Server, Remedy::Retry { after });
     }
     if status != Some(413) && (status == Some(429) || failure.says(&RATE_WORDS)) {
-        let cause =
-            if failure.says(&["insufficient_quota", "billing"]) { Cause::Billing } else { Cause::RateLimit };
+        if failure.says(&["insufficient_quota", "billing_hard_limit"]) {
+            let advice = "The account's quota is used up; waiting does not help. Add credit or choose another provider.";
+            return (Cause::Billing, rotate(known, after, fall_back(known, give_up(failure, advice))));
+        }
+        let cause = if failure.says(&["billing"]) { Cause::Billing } else { Cause::RateLimit };
+        if let Some(wait) = after.filter(|wait| *wait > LONGEST_WAIT) {
+            let advice = format!(
+                "The provider asks to wait {}. Try again then, or choose another provider.",
+                in_words(wait)
+            );
+            return (cause, rotate(known, after, fall_back(known, give_up(failure, &advice))));
+        }
         return (cause, rotate(known, after, Remedy::Retry { after }));
     }
     if status == Some(413)
@@ -176,6 +186,17 @@ fn decide(failure: &Failure, known: &Circumstances) -> (Cause, Remedy) {
             (Cause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
         }
         _ => (Cause::Server, Remedy::Retry { after }),
+    }
+}
+
+/// A longer wait is not waited for: whoever asked is told.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
+fn in_words(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} seconds"),
+        seconds @ 120..=7_199 => format!("{} minutes", seconds.div_ceil(60)),
+        seconds => format!("{} hours", seconds.div_ceil(3_600)),
     }
 }
 

@@ -81,7 +81,7 @@ fn side_tasks() {
     check(
         Task::Approval,
         &Case { config: "auxiliary: {approval: {provider: deepseek}}", env: router, ..Case::default() },
-        "Provider 'deepseek' has no credentials. Set DEEPSEEK_API_KEY in ~/.hermes/.env, or run `hermes model`.",
+        "Provider 'deepseek' has no credentials. Set its key: hermes config set DEEPSEEK_API_KEY KEY",
     );
     check(
         Task::Approval,

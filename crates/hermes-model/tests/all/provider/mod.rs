@@ -51,6 +51,14 @@ impl Case {
         resolve(&self.facts(), &self.choice(), Surface::Cli).map_err(|error| error.to_string())
     }
 
+    fn shown(&self) -> String {
+        match self.resolve() {
+            Ok(Resolved::Offline) => "offline".to_owned(),
+            Ok(Resolved::Target(target)) => show(&target),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
     fn target(&self) -> Target {
         self.resolve().unwrap().target().unwrap()
     }
@@ -75,12 +83,7 @@ fn show(target: &Target) -> String {
 
 #[track_caller]
 fn check(case: &Case, expected: &str) {
-    let shown = match case.resolve() {
-        Ok(Resolved::Offline) => "offline".to_owned(),
-        Ok(Resolved::Target(target)) => show(&target),
-        Err(error) => format!("error: {error}"),
-    };
-    assert_eq!(shown, expected);
+    assert_eq!(case.shown(), expected);
 }
 
 fn codex_login() -> Value {

@@ -131,9 +131,7 @@ fn the_order_of_who_asks() {
 fn a_named_provider_is_never_replaced() {
     let env: &[(&str, &str)] = &[("OPENROUTER_API_KEY", "sk-or-1")];
     let error = |id: &str, variable: &str| {
-        format!(
-            "error: Provider '{id}' has no credentials. Set {variable} in ~/.hermes/.env, or run `hermes model`."
-        )
+        format!("error: Provider '{id}' has no credentials. Set its key: hermes config set {variable} KEY")
     };
     check(
         &Case { provider: Some("deepseek"), env, ..Case::default() },
@@ -159,15 +157,15 @@ fn a_named_provider_is_never_replaced() {
     );
     check(
         &Case { provider: Some("nous"), env, ..Case::default() },
-        "error: You are not signed in to 'nous'. Run `hermes model` and choose it, or `hermes login`.",
+        "error: You are not signed in to 'nous'. Sign in: hermes login --provider nous",
     );
     check(
         &Case { provider: Some("custom"), env, ..Case::default() },
-        "error: Provider 'custom' has no address. Set model.base_url, or run `hermes model`.",
+        "error: Provider 'custom' has no address. Set it: hermes config set model.base_url URL",
     );
     check(
         &Case { provider: Some("arcee"), env: &[("ARCEE_API_KEY", "a-123")], ..Case::default() },
-        "error: Provider 'arcee' has no address. Set model.base_url, or run `hermes model`.",
+        "error: Provider 'arcee' has no address. Set it: hermes config set model.base_url URL",
     );
     let classic = Case { provider: Some("github"), env: &[("GH_TOKEN", "ghp_1234")], ..Case::default() };
     let told = classic.resolve().unwrap_err();
@@ -374,13 +372,17 @@ custom_providers:
         &case("custom:my box", Some("big")),
         "custom big http://box:8000/v1 chat_completions | bearer box-123",
     );
-    check(&case("plain", None), "custom standard https://plain.example/v1 chat_completions | bearer sk-2");
+    // A key is shown to the host it was configured for, and to no other.
+    check(
+        &case("plain", None),
+        "custom standard https://plain.example/v1 chat_completions | bearer no-key-required",
+    );
     // Built-in names win, unless the prefix says otherwise.
     check(
         &case("zai", Some("glm-5")),
         "zai glm-5 https://api.z.ai/api/paas/v4 chat_completions | bearer z-123",
     );
-    check(&case("custom:zai", Some("x")), "custom x http://fake/v1 chat_completions | bearer sk-2");
+    check(&case("custom:zai", Some("x")), "custom x http://fake/v1 chat_completions | nothing");
     check(
         &Case { config: CONFIG, model: Some("custom:my-box:big"), ..Case::default() },
         "custom big http://box:8000/v1 chat_completions | bearer box-123",
@@ -547,4 +549,50 @@ fn nothing_secret_is_shown() {
     };
     let shown = format!("{:?} {:?} {:?}", case.facts(), case.choice(), case.target());
     assert!(!shown.contains("hidden"), "{shown}");
+}
+
+/// Whoever chose the address: no stored key goes to a host it was not configured for.
+#[test]
+fn keys_stay_with_their_hosts() {
+    const ENV: &[(&str, &str)] = &[
+        ("OPENAI_API_KEY", "sk-2"),
+        ("OPENROUTER_API_KEY", "sk-or-1"),
+        ("ANTHROPIC_API_KEY", "sk-ant-api03-x"),
+        ("GLM_API_KEY", "z-123"),
+        ("DEEPSEEK_API_KEY", "ds-123"),
+        ("AWS_BEARER_TOKEN_BEDROCK", "aws-123"),
+    ];
+    let config = "model: {provider: openrouter, api_key: cfg-123}";
+    for provider in [
+        None,
+        Some("auto"),
+        Some("custom"),
+        Some("openai"),
+        Some("openrouter"),
+        Some("anthropic"),
+        Some("zai"),
+        Some("deepseek"),
+        Some("bedrock"),
+    ] {
+        for url in
+            ["https://evil.example/v1", "http://127.0.0.1:9/v1", "https://openrouter.ai.evil.example/api/v1"]
+        {
+            let case =
+                Case { config, env: ENV, provider, model: Some("m"), base_url: Some(url), ..Case::default() };
+            let shown = case.shown();
+            assert!(
+                shown.ends_with("| bearer no-key-required")
+                    || shown.ends_with("| nothing")
+                    || !shown.contains(" | "),
+                "{provider:?} {url}: {shown}"
+            );
+        }
+    }
+    let own = Case {
+        env: ENV,
+        provider: Some("openai"),
+        base_url: Some("https://api.openai.com/v1"),
+        ..Case::default()
+    };
+    assert!(own.shown().ends_with("bearer sk-2"), "{}", own.shown());
 }

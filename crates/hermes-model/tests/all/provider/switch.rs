@@ -36,8 +36,12 @@ const DEEPSEEK: &str = "https://api.deepseek.com/v1 chat_completions | bearer d-
 
 #[test]
 fn names_find_their_providers() {
-    check(&on("zai"), "", "error: No model was named.");
-    check(&on("zai"), "two words", "error: A model's name holds no blanks.");
+    check(
+        &on("zai"),
+        "",
+        "error: Name a model, for example: hermes model openrouter:anthropic/claude-opus-4.6",
+    );
+    check(&on("zai"), "two words", "error: Model names must not contain spaces.");
     check(&on("zai"), "deepseek:deepseek-chat", &format!("deepseek deepseek-chat {DEEPSEEK}"));
     // A bare provider is its first model.
     check(&on("zai"), "deepseek", &format!("deepseek deepseek-chat {DEEPSEEK}"));
@@ -60,7 +64,7 @@ fn names_find_their_providers() {
     check(
         &on("zai"),
         "kimi:kimi-k2.5",
-        "error: Provider 'kimi-coding' has no credentials. Set KIMI_API_KEY in ~/.hermes/.env, or run `hermes model`.",
+        "error: Provider 'kimi-coding' has no credentials. Set its key: hermes config set KIMI_API_KEY KEY",
     );
 }
 

@@ -4,21 +4,23 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use hermes_agent::{ReviewDue, Said, TurnResult};
+use hermes_agent::{
+    Agent, Conversation, CutOff, ReviewDue, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork,
+};
 use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_task::Tasks;
-use hermes_tools::Notice;
+use hermes_tools::{Notice, Yolo};
 use hermes_types::Cancel;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::input::Input;
+use super::input::{Input, is_command};
 use super::opening::{self, Opened};
 use super::referring::{Referring, with_references};
 use super::signals::{Heard, Signals};
 use super::slash::{self, After};
 use super::summary;
-use super::terminal::{Driven, Patience, Shown, Terminal, drive};
+use super::terminal::{Driven, Patience, Shown, Terminal, WhileRunning, drive};
 use crate::cli::{self, ChatArguments};
 use crate::context::Context;
 use crate::output::Output;
@@ -41,6 +43,8 @@ pub(crate) struct Talk<'a> {
     began: hermes_types::Timestamp,
     /// What was typed while a turn ran, in order.
     pub(crate) queue: std::collections::VecDeque<String>,
+    /// Whether dangerous commands run without a question.
+    pub(crate) yolo: Yolo,
 }
 
 pub(crate) async fn run(
@@ -67,10 +71,29 @@ pub(crate) async fn run(
         beside: Tasks::new(&Cancel::new()),
         began,
         queue: std::collections::VecDeque::new(),
+        yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
     };
     talk.greet(recap && !arguments.quiet).await?;
     talk.go().await?;
     talk.leave().await
+}
+
+/// Goes on with a turn that was cut off.
+async fn resume(
+    agent: &Agent,
+    conversation: &mut Conversation,
+    cut_off: CutOff,
+    terminal: &Terminal<'_>,
+    cancel: &Cancel,
+) -> Result<TurnResult, hermes_agent::Error> {
+    let session = conversation.session().clone();
+    let work = TurnWork::Resume(cut_off);
+    let request = TurnRequest { work, frontend: terminal, cancel, grace: None };
+    match agent.drive(conversation, request).await? {
+        TurnOutcome::Ended(result) => Ok(*result),
+        // Another process has ended it between the look and the answer.
+        TurnOutcome::Abandoned | TurnOutcome::Parked(_) => Err(hermes_agent::Error::NotFound(session)),
+    }
 }
 
 /// What a background process has to say; for ever nothing where nobody would.
@@ -90,8 +113,15 @@ impl Talk<'_> {
             agent.model_name,
             agent.tools.len()
         ));
-        if let Some(fence) = &self.wired.hands.fence {
-            self.output.line(fence);
+        if let Some(notice) = self.wired.hands.sandbox_notice() {
+            self.output.line(&notice);
+        }
+        if !self.opened.resumed
+            && let Some(session) = agent.left_unfinished(self.opened.conversation.source()).await?
+        {
+            self.output.line(&format!(
+                "The last turn of session {session} was cut off before it ended; `hermes -c` goes on with it."
+            ));
         }
         if self.opened.resumed {
             self.output.line(&opening::greeting(&self.opened));
@@ -102,7 +132,7 @@ impl Talk<'_> {
         let Some(cut_off) = self.opened.cut_off.take() else { return Ok(()) };
         self.output.line(&opening::about_cut_off(&cut_off));
         if cut_off.parked {
-            return Ok(());
+            return Ok(agent.drop_turn(&cut_off).await?);
         }
         self.output.text("Go on with it now? [Y/n] ");
         let answer = tokio::select! {
@@ -118,8 +148,16 @@ impl Talk<'_> {
         if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             let cancel = Cancel::new();
             let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
-            let turn = agent.resume_turn(conversation, &cut_off, &self.terminal, &cancel);
-            let driven = drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel).await;
+            let turn = resume(agent, conversation, cut_off, &self.terminal, &cancel);
+            let driven = drive(
+                turn,
+                &self.terminal,
+                &mut self.input,
+                &mut self.signals,
+                &cancel,
+                WhileRunning::Interrupt,
+            )
+            .await;
             self.take(driven)?;
         } else {
             agent.drop_turn(&cut_off).await?;
@@ -134,7 +172,7 @@ impl Talk<'_> {
             if line.is_empty() {
                 continue;
             }
-            if line.starts_with('/') {
+            if is_command(line) {
                 match slash::run(self, line).await? {
                     After::Quit => return Ok(()),
                     After::Go => {}
@@ -199,7 +237,9 @@ impl Talk<'_> {
         let cancel = Cancel::new();
         let (agent, conversation) = (&self.wired.agent, &mut self.opened.conversation);
         let turn = agent.run(conversation, said, &self.terminal, &cancel);
-        let driven = drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel).await;
+        let driven =
+            drive(turn, &self.terminal, &mut self.input, &mut self.signals, &cancel, WhileRunning::Interrupt)
+                .await;
         self.take(driven)
     }
 

@@ -6,7 +6,7 @@ mod lines;
 mod one_shot;
 mod opening;
 mod referring;
-mod signals;
+pub(crate) mod signals;
 mod slash;
 mod summary;
 mod terminal;
@@ -35,6 +35,13 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
     let question = question(arguments)?;
     output.outlive_reader();
     let mut wired = wiring::wire(arguments, "cli", context, output)?;
+    if arguments.toolsets.is_some() && wired.agent.tools.is_empty() && !wired.unknown_toolsets.is_empty() {
+        output.error(&format!(
+            "unknown toolsets: {}. `hermes chat --list-toolsets` shows those there are",
+            wired.unknown_toolsets.join(", ")
+        ));
+        return Ok(ExitCode::from(2));
+    }
     for name in &wired.unknown_toolsets {
         output.notice(&format!("Warning: Unknown toolsets: {name}"));
     }
@@ -68,9 +75,10 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
     if std::io::stdin().is_terminal() {
         return Ok(None);
     }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
-    match text.trim() {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+    // A stray byte in a diff or a log is no reason to refuse all of it.
+    match String::from_utf8_lossy(&bytes).trim() {
         "" => bail!("nothing to ask: standard input was empty; give a question with -q, or pipe one in"),
         text => Ok(Some(text.to_owned())),
     }

@@ -16,7 +16,7 @@ use super::opening::{self, Opened};
 use super::referring::{Referring, with_references};
 use super::signals::Signals;
 use super::summary;
-use super::terminal::{Patience, Shown, Terminal, drive};
+use super::terminal::{Patience, Shown, Terminal, WhileRunning, drive};
 use crate::cli::ChatArguments;
 use crate::context::Context;
 use crate::output::Output;
@@ -61,7 +61,7 @@ pub(crate) async fn run(
         Referring::TooMuch(words) => bail!(words),
     };
     let turn = agent.run(&mut opened.conversation, said, &terminal, &cancel);
-    let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel).await;
+    let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel, WhileRunning::Ignore).await;
     let result = driven.result?;
     agent.end(&opened.conversation, EndReason::CliClose).await?;
     if let Some(path) = &arguments.usage_file {
@@ -120,5 +120,5 @@ fn write_usage(path: &Path, result: &TurnResult, usage: Usage) -> Result<()> {
         "estimated_cost_usd": dollars,
         "cost_status": result.cost.status.as_str(),
     });
-    Ok(hermes_config::write::replace(path, serde_json::to_string_pretty(&report)?.as_bytes())?)
+    Ok(hermes_config::write::write_output(path, serde_json::to_string_pretty(&report)?.as_bytes())?)
 }

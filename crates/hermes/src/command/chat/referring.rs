@@ -30,7 +30,7 @@ pub(crate) async fn with_references(
     if !text.contains('@') {
         return Ok(Referring::Said { said: Said::text(text), status: None });
     }
-    let references = references(working_folder(context, config)?, context, agent.clock.clone())?;
+    let references = references(working_folder(context, config)?, context, config, agent.clock.clone())?;
     Ok(match references.attach(&text, agent.window(conversation), &Cancel::new()).await {
         Referred::Nothing => Referring::Said { said: Said::text(text), status: None },
         Referred::Attached { text, status } => {

@@ -55,7 +55,15 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         }
     };
     match name {
-        "quit" => return Ok(After::Quit),
+        "quit" => {
+            if rest == "--delete" {
+                delete(talk).await?;
+            } else if !rest.is_empty() {
+                talk.output.line("Usage: /quit [--delete]");
+                return Ok(After::Go);
+            }
+            return Ok(After::Quit);
+        }
         // Alone, `/q` leaves.
         "queue" if rest.is_empty() && typed_as == "q" => return Ok(After::Quit),
         "queue" => {
@@ -64,17 +72,19 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
                 talk.queue.push_back(rest.to_owned());
             }
         }
-        "new" => begin_anew(talk).await?,
+        "new" => {
+            begin_anew(talk).await?;
+            if !rest.is_empty() {
+                title(talk, rest).await?;
+            }
+        }
         "clear" => {
             begin_anew(talk).await?;
             talk.output.text("\u{1b}[2J\u{1b}[H");
         }
         "history" => history(talk),
         "save" => save(talk)?,
-        "undo" => match undo(talk).await? {
-            Some(text) => talk.output.line(&format!("Taken back: {}", head(&single_line(&text), 60))),
-            None => talk.output.line("There is nothing to take back."),
-        },
+        "undo" => undo_some(talk, rest).await?,
         "retry" => match undo(talk).await? {
             Some(text) => return Ok(After::Say(text)),
             None => talk.output.line("There is nothing to ask again."),
@@ -87,21 +97,20 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         "personality" => put_on(talk, rest),
         "reasoning" => reasoning(talk, rest),
         "model" => model(talk, rest),
-        "yolo" => {
-            let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
-            talk.wired.hands.approvals.set_yolo(yolo);
-            talk.output.line(match yolo {
-                Yolo::On => "Dangerous commands run without asking; /yolo off ends that.",
-                Yolo::Off => "Dangerous commands are asked about again.",
-            });
-        }
+        "yolo" => yolo(talk, rest),
         "version" => talk.output.line(&cli::version()),
         "tools" => super::list_tools(talk.wired, talk.output),
         "toolsets" => super::list_toolsets(talk.wired, talk.output),
         "cron" => command::cron::in_chat(rest, talk.context, talk.output)?,
         "usage" => usage(talk).await?,
         "insights" => {
-            let days = rest.parse().unwrap_or(30);
+            let days = rest.strip_prefix("--days").unwrap_or(rest).trim_start_matches('=').trim();
+            let Some(days) =
+                Some(days).filter(|days| !days.is_empty()).map_or(Some(30), |days| days.parse().ok())
+            else {
+                talk.output.line("Usage: /insights [--days N]");
+                return Ok(After::Go);
+            };
             let text =
                 command::insights::report(&talk.wired.agent.store, days, None, talk.wired.agent.clock.now())?;
             talk.output.text(&text);
@@ -205,8 +214,8 @@ fn save(talk: &Talk<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Shows the model, or chooses another; it answers from the next conversation on.
-fn model(talk: &Talk<'_>, rest: &str) {
+/// Shows the model, or chooses another, which answers from the next turn on.
+fn model(talk: &mut Talk<'_>, rest: &str) {
     let wanted = (!rest.is_empty()).then(|| rest.to_owned());
     let (context, config) = (talk.context.clone(), talk.wired.config.clone());
     // On a thread of its own: it may wait for the network.
@@ -217,9 +226,66 @@ fn model(talk: &Talk<'_>, rest: &str) {
         Ok(Err(error)) => talk.output.line(&format!("{error:#}")),
         Err(_) => talk.output.line("The choice ended unexpectedly."),
     }
-    if !rest.is_empty() {
-        talk.output.line("It answers when Hermes is started anew.");
+    if !rest.is_empty()
+        && let Err(error) = talk.wired.change_model(talk.context)
+    {
+        talk.output.line(&format!("{error:#}"));
     }
+}
+
+/// Takes back the last exchange, or the last few.
+async fn undo_some(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
+    let Some(count) =
+        Some(rest).filter(|rest| !rest.is_empty()).map_or(Some(1), |rest| rest.parse::<usize>().ok())
+    else {
+        talk.output.line("Usage: /undo [N]");
+        return Ok(());
+    };
+    let mut last = None;
+    let mut done = 0;
+    while done < count
+        && let Some(text) = undo(talk).await?
+    {
+        last = Some(text);
+        done += 1;
+    }
+    match last {
+        None => talk.output.line("There is nothing to take back."),
+        Some(text) if done == 1 => {
+            talk.output.line(&format!("Taken back: {}", head(&single_line(&text), 60)));
+        }
+        Some(text) => {
+            talk.output
+                .line(&format!("Taken back: {done} exchanges, from: {}", head(&single_line(&text), 60)));
+        }
+    }
+    Ok(())
+}
+
+/// Turns questions about dangerous commands off and on again.
+fn yolo(talk: &mut Talk<'_>, rest: &str) {
+    let yolo = match rest {
+        "on" => Yolo::On,
+        "off" => Yolo::Off,
+        _ if talk.yolo == Yolo::On => Yolo::Off,
+        _ => Yolo::On,
+    };
+    talk.yolo = yolo;
+    talk.wired.hands.approvals.set_yolo(yolo);
+    talk.output.line(match yolo {
+        Yolo::On => "Dangerous commands run without asking; /yolo ends that.",
+        Yolo::Off => "Dangerous commands are asked about again.",
+    });
+}
+
+/// Deletes this conversation for good.
+async fn delete(talk: &mut Talk<'_>) -> Result<()> {
+    let session = talk.opened.conversation.session().clone();
+    let source = talk.opened.conversation.source().to_owned();
+    talk.opened.conversation = talk.wired.agent.begin(source, SessionKind::Local);
+    talk.wired.agent.store.delete_session(&session).await?;
+    talk.output.line("This conversation was deleted.");
+    Ok(())
 }
 
 async fn undo(talk: &mut Talk<'_>) -> Result<Option<String>> {
@@ -291,7 +357,8 @@ async fn rollback(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
         talk.output.line("Checkpoints are turned off (checkpoints.enabled in config.yaml).");
         return Ok(());
     };
-    let (text, after) = restore(&checkpoints, &std::env::current_dir()?, rest);
+    let folder = crate::wiring::working_folder(talk.context, &talk.wired.config)?;
+    let (text, after) = restore(&checkpoints, &folder, rest);
     if after == Restoring::Everything {
         talk.wired.agent.undo(&mut talk.opened.conversation).await?;
     }
@@ -379,7 +446,8 @@ fn told(restored: &hermes_tools::Restored) -> String {
 
 async fn resume(talk: &mut Talk<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        talk.output.line("Which one? Give its id or name; `hermes sessions list` shows them.");
+        command::sessions::recent(&talk.wired.agent.store, talk.output)?;
+        talk.output.line("Go on with one: /resume ID or NAME");
         return Ok(());
     }
     let agent = &talk.wired.agent;
@@ -421,8 +489,17 @@ fn put_on(talk: &mut Talk<'_>, name: &str) {
         Some(Personality::Plain) => None,
         Some(Personality::Prompt(text)) => Some(text),
     };
-    let text = prompt.clone().unwrap_or_default();
-    keep(talk, "agent.system_prompt", &text);
+    if let Some(text) = &prompt {
+        keep(talk, "agent.system_prompt", text);
+    } else {
+        let removed = set::unset(&talk.context.home, &talk.context.env, "agent.system_prompt");
+        // Nothing was set before: nothing is what was wanted.
+        if let Err(error) = removed
+            && !matches!(error, hermes_config::Error::NotSet { .. })
+        {
+            talk.output.notice(&format!("not saved: {error}"));
+        }
+    }
     talk.wired.agent.asking.ephemeral = prompt;
     talk.output.line(&format!("Personality: {name}"));
 }

@@ -12,7 +12,7 @@ use hermes_types::{
 use tokio::sync::oneshot;
 
 use super::feed;
-use super::input::Input;
+use super::input::{Input, is_command};
 use super::signals::{Heard, Signals};
 use crate::output::Output;
 
@@ -264,6 +264,15 @@ impl Frontend for Terminal<'_> {
     }
 }
 
+/// What a line means that is typed while a turn runs and answers no question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhileRunning {
+    /// The next message, which stops the turn unless the settings say that it waits.
+    Interrupt,
+    /// Nothing: there is no next turn.
+    Ignore,
+}
+
 /// What a turn came to, and what was typed while it ran.
 pub(crate) struct Driven<T> {
     pub(crate) result: T,
@@ -278,6 +287,7 @@ pub(crate) async fn drive<T>(
     input: &mut Input,
     signals: &mut Signals,
     cancel: &Cancel,
+    while_running: WhileRunning,
 ) -> Driven<T> {
     let mut turn = std::pin::pin!(turn);
     let mut typed = Vec::new();
@@ -294,7 +304,11 @@ pub(crate) async fn drive<T>(
                 None => listening = false,
                 Some(line) => {
                     if let Some(line) = terminal.answer(line).filter(|line| !line.trim().is_empty()) {
-                        if !cancel.is_cancelled() && terminal.display.busy_input_mode != "queue" {
+                        // A command waits for the end of the turn; only what is said to the model stops it.
+                        let interrupts = while_running == WhileRunning::Interrupt
+                            && terminal.display.busy_input_mode != "queue"
+                            && !is_command(&line);
+                        if interrupts && !cancel.is_cancelled() {
                             terminal.note("⚡ New message detected, interrupting...");
                             cancel.cancel();
                         }

@@ -29,6 +29,7 @@ const LOGS_AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn run(context: &Context, output: &Output) -> Result<ExitCode> {
+    context.usable_config(output)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -63,7 +64,8 @@ async fn tick(context: &Context, output: &Output) -> Result<usize> {
     let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
     let staff =
         Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
-    let (references, restart) = (references(folder, context, clock.clone())?, Arc::new(Notify::new()));
+    let (references, restart) =
+        (references(folder, context, &wired.config, clock.clone())?, Arc::new(Notify::new()));
     let services = House::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart);
     let services = Arc::new(services);
     let ports = Ports { agents: staff, services, watchers: Arc::new(NoWatchers) };

@@ -39,13 +39,15 @@ use crate::wiring::{Order, Wired, assemble, references};
 const LEFT_WITHIN: Duration = Duration::from_secs(5);
 /// A command that sends in our place takes no longer.
 const SENT_WITHIN: Duration = Duration::from_secs(40);
+/// The exit code for a configuration with which nothing can be done, as in `sysexits.h`.
+const CONFIGURATION: u8 = 78;
 /// How long another gateway gets to end when it is replaced.
-const REPLACE_WITHIN: Duration = Duration::from_secs(10);
+const REPLACE_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often files for other programs are brought up to date.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// How often memory nobody uses is given back.
-const RELEASE_EVERY: Duration = Duration::from_secs(30);
+const RELEASE_EVERY: Duration = Duration::from_secs(10);
 /// Session logs written in one go, so that they never take a core for themselves.
 const LOGS_AT_ONCE: usize = 100;
 /// And at the end.
@@ -55,6 +57,8 @@ pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Outp
     context.home.ensure()?;
     output.outlive_reader();
     let config = Config::load(&context.home, &context.env);
+    config.require_usable(&context.env)?;
+    context.learn_secrets(&config);
     start_log(context, &config, verbose);
     let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -67,8 +71,9 @@ pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Outp
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(claim);
     match ended? {
-        // Well ended also when it was hopeless: whoever starts it again by itself would do so forever.
-        Ending::Stop | Ending::Hopeless => Ok(ExitCode::SUCCESS),
+        Ending::Stop => Ok(ExitCode::SUCCESS),
+        // Not a failure that starting it again would help against; the service's definition knows the number.
+        Ending::Hopeless => Ok(ExitCode::from(CONFIGURATION)),
         // The same process under the same number: whoever watches over it need not notice.
         Ending::Restart => Err(hermes_exec::become_again().into()),
     }
@@ -166,6 +171,7 @@ async fn serve(context: &Context, output: &Output) -> Result<Ending> {
     };
     state.set("running", None, clock.now());
     notify("READY=1\nSTATUS=Running");
+    output.notice(&running.greeting());
     tracing::info!(platforms = ?running.gateway.platforms(), "the gateway is running");
     let ending = running.until(&mut signals).await;
     notify(if ending == Ending::Restart { "RELOADING=1" } else { "STOPPING=1" });
@@ -207,12 +213,23 @@ async fn start(
         logs: Logs::None,
         courier: None,
     };
-    let mut wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
+    let made = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output);
+    let mut wired = match made {
+        Ok(wired) => wired,
+        Err(error) => {
+            // Each turn says so, until it is put right; what needs no model goes on.
+            output.error(&format!("{error:#}"));
+            tracing::error!(error = format!("{error:#}"), "no model can be used");
+            let offline = Choice { provider: Some("offline".to_owned()), ..Choice::default() };
+            let order = Order { choice: offline, ..order };
+            assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?
+        }
+    };
     let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
     let staff =
         Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
     let restart = Arc::new(Notify::new());
-    let references = references(folder, context, clock.clone())?;
+    let references = references(folder, context, &wired.config, clock.clone())?;
     let services =
         House::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart.clone());
     let services = Arc::new(services);
@@ -294,9 +311,6 @@ async fn start_api(
     cancel: &Cancel,
 ) -> Option<(App, Listening)> {
     let settings = ServerSettings::resolve(config, env)?;
-    if settings.key.is_none() {
-        tracing::warn!("the API server has no key: everybody on this machine can use it");
-    }
     let app = App::new(gateway.clone(), settings, &cli::version(), cancel);
     let started = match app {
         Ok(app) => hermes_serve::start(app.clone(), cancel).await.map(|listening| (app, listening)),
@@ -311,6 +325,7 @@ async fn start_api(
         Err(error) => {
             let code = match &error {
                 StartError::Address { .. } => "api_server_port_in_use",
+                StartError::NoKey => "api_server_no_key",
                 _ => "api_server_start_failed",
             };
             gateway.give_up("api_server", code, error.to_string(), state);
@@ -332,6 +347,8 @@ impl Running {
     async fn until(&mut self, signals: &mut Stopping) -> Ending {
         let clock = self.gateway.clock.clone();
         let mut released = clock.monotonic();
+        // How it is to end, and when at the latest: turns that run may come to their end before.
+        let mut leaving: Option<(Ending, Duration)> = None;
         loop {
             if self.is_hopeless() {
                 return Ending::Hopeless;
@@ -341,28 +358,96 @@ impl Running {
                 release_memory();
             }
             let wait = if self.gateway.is_draining() { LOOK_EVERY } else { TIDY_EVERY };
-            tokio::select! {
+            let wanted = tokio::select! {
                 heard = signals.heard() => match heard {
-                    Heard::Stop => return Ending::Stop,
-                    Heard::Restart => return Ending::Restart,
+                    Heard::Stop => Some(Ending::Stop),
+                    Heard::Restart => Some(Ending::Restart),
                     Heard::Drain => {
-                        tracing::info!("the gateway takes no new turns");
-                        self.gateway.drain();
-                        self.state.set("draining", None, clock.now());
+                        self.drain();
+                        None
+                    }
+                    Heard::Reload => {
+                        self.reload();
+                        None
                     }
                 },
-                () = self.restart.notified() => return Ending::Restart,
+                () = self.restart.notified() => Some(Ending::Restart),
                 () = clock.sleep(wait) => {
                     self.gateway.tidy().await;
                     update::report(&self.gateway).await;
                     self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE, clock.now()).await;
+                    None
                 }
+            };
+            if let Some(ending) = wanted {
+                // Whoever asks twice does not want to wait.
+                if leaving.is_some() {
+                    return ending;
+                }
+                leaving = Some((ending, clock.monotonic() + self.drain_time()));
+                self.drain();
             }
-            let running = self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running());
-            if self.gateway.is_draining() && running == 0 {
-                return Ending::Stop;
+            let is_idle = self.running() == 0;
+            match leaving {
+                Some((ending, latest)) if is_idle || clock.monotonic() >= latest => return ending,
+                None if self.gateway.is_draining() && is_idle => return Ending::Stop,
+                _ => {}
             }
         }
+    }
+
+    /// Reads the configuration again. Turns that run keep what they began with.
+    fn reload(&self) {
+        let settings = self.gateway.live.reread();
+        for warning in settings.config.warnings() {
+            tracing::warn!("{warning}");
+        }
+        tracing::info!("the configuration was read again");
+    }
+
+    /// Takes no new turns.
+    fn drain(&self) {
+        tracing::info!(running = self.running(), "the gateway takes no new turns");
+        self.gateway.drain();
+        self.state.set("draining", None, self.gateway.clock.now());
+    }
+
+    /// Turns that run, in chats and for the API.
+    fn running(&self) -> usize {
+        self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running())
+    }
+
+    /// How long turns that run may take to end when the gateway stops.
+    fn drain_time(&self) -> Duration {
+        let seconds = self.gateway.live.now().config.int("agent.restart_drain_timeout").unwrap_or_default();
+        Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+    }
+
+    /// What runs now and where it is reached, for whoever started it.
+    fn greeting(&self) -> String {
+        let home = self.gateway.live.home();
+        let mut lines = vec![format!("{} gateway, home {}", cli::version(), home.path().display())];
+        if let Some((_, listening)) = &self.api {
+            lines.push(format!("  API server: http://{}/v1", listening.address));
+        }
+        if let Some(listening) = &self.webhooks {
+            lines.push(format!("  Webhooks: http://{}/webhooks/", listening.address));
+        }
+        let outlooks = self.gateway.outlooks();
+        for (platform, outlook) in &outlooks {
+            lines.push(match outlook {
+                Outlook::Hopeful => format!("  {platform}: connecting"),
+                Outlook::Hopeless(reason) => format!("  {platform}: {reason}"),
+            });
+        }
+        if outlooks.is_empty() && self.api.is_none() && self.webhooks.is_none() {
+            lines.push(
+                "  No platform is set up: only scheduled jobs run. `hermes gateway setup` adds one."
+                    .to_owned(),
+            );
+        }
+        lines.push("Press Ctrl-C to stop.".to_owned());
+        lines.join("\n")
     }
 
     /// Every platform there is was given up, and there is no other way in.
@@ -414,6 +499,7 @@ impl Running {
         }
         beside.shut_down().await;
         cancel.cancel();
+        wired.hands.processes.end_recovered().await;
         wired.hands.let_go().await;
         if let Err(error) = gateway.store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
@@ -427,6 +513,7 @@ struct Stopping {
     terminate: Signals,
     drain: Signals,
     restart: Signals,
+    reload: Signals,
 }
 
 /// What a signal asks for.
@@ -434,6 +521,7 @@ enum Heard {
     Stop,
     Drain,
     Restart,
+    Reload,
 }
 
 impl Stopping {
@@ -443,6 +531,7 @@ impl Stopping {
             terminate: signal(SignalKind::terminate())?,
             drain: signal(SignalKind::user_defined1())?,
             restart: signal(SignalKind::user_defined2())?,
+            reload: signal(SignalKind::hangup())?,
         })
     }
 
@@ -452,6 +541,7 @@ impl Stopping {
             _ = self.terminate.recv() => Heard::Stop,
             _ = self.drain.recv() => Heard::Drain,
             _ = self.restart.recv() => Heard::Restart,
+            _ = self.reload.recv() => Heard::Reload,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Whose service it is.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use hermes_config::Env;
 
 use super::control::Control;
@@ -11,6 +12,7 @@ use super::control::Control;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) name: String,
+    pub(crate) uid: u32,
     pub(crate) group: String,
     pub(crate) folder: PathBuf,
 }
@@ -24,13 +26,35 @@ impl Account {
             Ok((said.code == 0).then(fields))
         };
         let person = known("passwd", name)?;
-        let Some([name, _, _, group, _, folder, ..]) = person.as_deref() else {
+        let Some([name, _, uid, group, _, folder, ..]) = person.as_deref() else {
             bail!("there is no user `{name}` on this machine");
         };
+        let uid = uid.parse().with_context(|| format!("the user `{name}` has no number"))?;
         let group = known("group", group)?
             .and_then(|fields| fields.into_iter().next())
             .unwrap_or_else(|| group.clone());
-        Ok(Self { name: name.clone(), group, folder: PathBuf::from(folder) })
+        Ok(Self { name: name.clone(), uid, group, folder: PathBuf::from(folder) })
+    }
+
+    /// Fails when this person cannot start a program: a service that cannot start is not installed.
+    pub(crate) fn require_program(&self, program: &Path) -> Result<()> {
+        let may_pass = |path: &Path| match std::fs::metadata(path) {
+            Ok(meta) => {
+                let mode = meta.permissions().mode();
+                mode & 0o001 != 0 || meta.uid() == self.uid && mode & 0o100 != 0
+            }
+            // What is not there yet is no hindrance.
+            Err(_) => true,
+        };
+        if let Some(closed) = program.ancestors().find(|path| !may_pass(path)) {
+            bail!(
+                "{} cannot start {}: {} is not open to them. Install the program where everybody can run it, such as /usr/local/bin",
+                self.name,
+                program.display(),
+                closed.display()
+            );
+        }
+        Ok(())
     }
 }
 

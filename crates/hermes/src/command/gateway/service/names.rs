@@ -27,6 +27,11 @@ impl Names {
         Self { suffix }
     }
 
+    /// The name that tells this user's service from that of another user who has the plain one.
+    pub(crate) fn for_user(&self, user: &str) -> Self {
+        Self { suffix: format!("{}-{user}", self.suffix) }
+    }
+
     pub(crate) fn unit(&self) -> String {
         format!("hermes-gateway{}", self.suffix)
     }

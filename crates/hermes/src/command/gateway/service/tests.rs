@@ -16,7 +16,7 @@ use crate::output::Output;
 const SYSTEMCTL: &str = "[ ! -e $ROOT/refuse ] || { echo no bus; exit 1; }";
 const LOGINCTL: &str =
     "case $1 in show-user) cat $ROOT/linger;; enable-linger) echo yes > $ROOT/linger;; esac";
-const GETENT: &str = "case $2 in agent) echo agent:x:7:8::$ROOT/home/agent:/usr/sbin/nologin;; 8) echo agents:x:8:;; *) exit 2;; esac";
+const GETENT: &str = "case $2 in agent) echo agent:x:7:8::$ROOT/home/agent:/usr/sbin/nologin;; other) echo other:x:9:8::$ROOT/home/other:/bin/sh;; 8) echo agents:x:8:;; *) exit 2;; esac";
 const LAUNCHCTL: &str = "case $1 in load) touch $ROOT/loaded;; unload) rm -f $ROOT/loaded;; start) [ -e $ROOT/loaded ] || exit 3;; esac";
 
 /// Another machine.
@@ -114,6 +114,44 @@ fn root_installs_a_service_of_the_machine_for_whoever_typed_sudo() {
     assert_eq!(other.asked(), ["systemctl start hermes-gateway"]);
     installed.uninstall().unwrap();
     assert!(!file.exists());
+}
+
+#[test]
+fn each_user_has_a_service_of_their_own() {
+    let other = Other::new();
+    let output = Output::new();
+    let act = |user: &str, act: &dyn Fn(&Systemd<'_>)| {
+        let env = other.env(&[("SUDO_USER", user), ("USER", "root")]);
+        let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
+        act(&Systemd::to_install(&machine, &env, &output, Scope::System, None));
+    };
+    act("agent", &|systemd| systemd.install(Force::No).unwrap());
+    act("other", &|systemd| systemd.install(Force::No).unwrap());
+    let (first, second) =
+        (other.path("etc/hermes-gateway.service"), other.path("etc/hermes-gateway-other.service"));
+    assert!(other.text(&first).contains("User=agent") && other.text(&second).contains("User=other"));
+    // The one keeps its name when the other goes.
+    act("agent", &|systemd| systemd.uninstall().unwrap());
+    assert!(!first.exists() && second.exists());
+    act("other", &|systemd| assert_eq!(systemd.start().unwrap(), Served::Done));
+    assert!(other.asked().contains(&"systemctl start hermes-gateway-other".to_owned()));
+}
+
+#[test]
+fn a_program_the_user_cannot_start_is_not_installed() {
+    let other = Other::new();
+    let env = other.env(&[("SUDO_USER", "agent"), ("USER", "root")]);
+    let mut machine = other.machine(Kind::Systemd, Privilege::Root, &env);
+    fs::create_dir_all(other.path("private")).unwrap();
+    machine.binary = other.path("private/hermes");
+    fs::write(&machine.binary, "").unwrap();
+    fs::set_permissions(&machine.binary, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(other.path("private"), fs::Permissions::from_mode(0o700)).unwrap();
+    let output = Output::new();
+    let systemd = Systemd::to_install(&machine, &env, &output, Scope::System, None);
+    let refused = systemd.install(Force::No).unwrap_err().to_string();
+    assert!(refused.contains("agent cannot start") && refused.contains("private"), "{refused}");
+    assert!(!other.path("etc/hermes-gateway.service").exists());
 }
 
 #[test]

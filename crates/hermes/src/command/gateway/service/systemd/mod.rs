@@ -173,9 +173,21 @@ fn names(machine: &Machine, env: &Env, scope: Scope, run_as: Option<&str>) -> Na
         .filter(|name| scope == Scope::System && machine.privilege == Privilege::Root && *name != "root");
     // One who is not known is said to be so when the service is to be installed for them.
     let account = other.and_then(|name| Account::find(&machine.control, name).ok());
-    let folder = account.map_or_else(|| machine.folder.clone(), |account| resolved(&account.folder));
+    let folder = account.as_ref().map_or_else(|| machine.folder.clone(), |account| resolved(&account.folder));
     let home = moved(&machine.home, &machine.folder, &folder);
-    Names::of(&home, &resolved(&folder.join(".hermes")))
+    let names = Names::of(&home, &resolved(&folder.join(".hermes")));
+    match account {
+        Some(account) => of_user(machine, names, &account.name),
+        None => names,
+    }
+}
+
+/// The machine knows the service of one user by the plain name; every other user's has theirs in it.
+fn of_user(machine: &Machine, names: Names, user: &str) -> Names {
+    let own = names.for_user(user);
+    let plain = definition::read(&machine.system_units.join(names.unit_file()));
+    let taken = plain.is_some_and(|text| setting(&text, "User").is_some_and(|other| other != user));
+    if taken || machine.system_units.join(own.unit_file()).exists() { own } else { names }
 }
 
 impl Supervisor for Systemd<'_> {
@@ -188,6 +200,9 @@ impl Supervisor for Systemd<'_> {
         let file = self.file();
         let existing = definition::read(&file);
         let wanted = self.wanted(existing.as_deref())?;
+        if let Some(account) = self.account(existing.as_deref())? {
+            account.require_program(&self.machine.binary)?;
+        }
         match &existing {
             Some(text) if same(text, &wanted) && force == Force::No => {
                 self.output.line(&format!("Service already installed at: {}", file.display()));

@@ -77,6 +77,7 @@ impl Unit<'_> {
             &variable("HERMES_HOME", home),
             "Restart=on-failure",
             "RestartSec=30",
+            "RestartPreventExitStatus=78",
             "KillMode=mixed",
             "KillSignal=SIGTERM",
             "TimeoutStopSec=60",
@@ -164,6 +165,7 @@ mod tests {
         Environment="HERMES_HOME=/home/u/.hermes"
         Restart=on-failure
         RestartSec=30
+        RestartPreventExitStatus=78
         KillMode=mixed
         KillSignal=SIGTERM
         TimeoutStopSec=60
@@ -177,8 +179,12 @@ mod tests {
 
     #[test]
     fn a_system_unit() {
-        let account =
-            Account { name: "agent".to_owned(), group: "agents".to_owned(), folder: "/home/agent".into() };
+        let account = Account {
+            name: "agent".to_owned(),
+            uid: 7,
+            group: "agents".to_owned(),
+            folder: "/home/agent".into(),
+        };
         let text = unit("/opt/hermes/bin/hermes", "/home/agent/.hermes", Some(&account)).text().unwrap();
         insta::assert_snapshot!(text, @r#"
         [Unit]
@@ -202,6 +208,7 @@ mod tests {
         Environment="HERMES_HOME=/home/agent/.hermes"
         Restart=on-failure
         RestartSec=30
+        RestartPreventExitStatus=78
         KillMode=mixed
         KillSignal=SIGTERM
         TimeoutStopSec=60

@@ -1,0 +1,198 @@
+//! One way to run a turn, the same for the terminal, chats, the API and scheduled jobs.
+//!
+//! Owns what happens around a turn: going on with one that was cut off, the time a turn that was told to stop may take, closing one
+//! that does not stop, and what a turn that ended earlier came to. The turn itself is in `turn/`. Invariant: a turn that was
+//! driven is closed when the driver returns, by its own id, whichever session compression has moved it to; only dropping the
+//! driver leaves it running, for the next process to resume.
+
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use hermes_store::{Error as StoreError, ToolCallRecord};
+use hermes_types::{Cancel, Frontend, Message, OutcomeStatus, Role, SessionId, Turn, TurnId, TurnState};
+
+use crate::agent::Agent;
+use crate::conversation::{Conversation, CutOff};
+use crate::error::Error;
+use crate::reply::last_words;
+use crate::result::TurnResult;
+use crate::turn::Said;
+
+/// What a driven turn does.
+#[derive(Debug, Clone)]
+pub enum TurnWork {
+    /// Begins a turn under this id.
+    Begin { id: TurnId, said: Box<Said> },
+    /// Goes on with one that a process left unfinished.
+    Resume(CutOff),
+}
+
+/// A turn to run.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct TurnRequest<'a> {
+    pub work: TurnWork,
+    pub frontend: &'a dyn Frontend,
+    pub cancel: &'a Cancel,
+    /// How long a turn that was told to stop may take; for ever, when nothing is said.
+    pub grace: Option<Duration>,
+}
+
+/// How a driven turn ended.
+#[derive(Debug)]
+pub enum TurnOutcome {
+    Ended(Box<TurnResult>),
+    /// It did not stop within its grace. It is closed; what it did is in the transcript.
+    Abandoned,
+    /// It had been cut off too often and was not resumed. It is closed.
+    Parked(CutOff),
+}
+
+/// A turn that has ended, as the database knows it.
+#[derive(Debug, Clone)]
+pub struct PastTurn {
+    pub turn: Turn,
+    /// The transcript up to the end of this turn.
+    pub messages: Vec<Message>,
+    /// Where this turn's messages begin, the question included.
+    pub first: usize,
+    pub calls: Vec<ToolCallRecord>,
+}
+
+impl PastTurn {
+    /// Returns the answer, if the turn came to one.
+    pub fn answer(&self) -> Option<String> {
+        self.messages.get(self.first..)?.last().and_then(last_words)
+    }
+
+    /// Returns whether tools were started: repeating such a turn may repeat what they did.
+    pub fn has_acted(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Says in one sentence which tools the turn started and how each ended.
+    pub fn account(&self) -> String {
+        account(&self.calls)
+    }
+}
+
+/// Says in one sentence which tools were started and how each ended.
+pub fn account(calls: &[ToolCallRecord]) -> String {
+    const MOST: usize = 20;
+    let told = |call: &ToolCallRecord| {
+        let end = match call.status {
+            Some(OutcomeStatus::Done) => "done",
+            Some(OutcomeStatus::Failed) => "failed",
+            Some(OutcomeStatus::Cancelled) => "cancelled",
+            Some(OutcomeStatus::Unknown) | None => "outcome unknown",
+        };
+        format!("{} ({end})", call.name)
+    };
+    let mut names: Vec<String> = calls.iter().take(MOST).map(told).collect();
+    if calls.len() > MOST {
+        names.push(format!("and {} more", calls.len() - MOST));
+    }
+    match names.as_slice() {
+        [] => "No tool had been started.".to_owned(),
+        names => format!("These tools had been started: {}.", names.join(", ")),
+    }
+}
+
+impl Agent {
+    /// Runs a turn to its end, or resumes one. What goes wrong inside it is its outcome.
+    pub async fn drive(
+        &self,
+        conversation: &mut Conversation,
+        request: TurnRequest<'_>,
+    ) -> Result<TurnOutcome, Error> {
+        let TurnRequest { work, frontend, cancel, grace } = request;
+        let id = match &work {
+            TurnWork::Begin { id, .. } => id.clone(),
+            TurnWork::Resume(cut_off) => cut_off.turn.id.clone(),
+        };
+        let ended = {
+            let running = async {
+                match work {
+                    TurnWork::Begin { id, said } => {
+                        let result = self.run_as(id, conversation, *said, frontend, cancel).await?;
+                        Ok(TurnOutcome::Ended(Box::new(result)))
+                    }
+                    TurnWork::Resume(cut_off) => {
+                        if cut_off.parked || !self.claim_cut_off(conversation, &cut_off).await? {
+                            self.drop_turn(&cut_off).await?;
+                            return Ok(TurnOutcome::Parked(cut_off));
+                        }
+                        let resumed = self.resume_turn(conversation, &cut_off, frontend, cancel);
+                        let result = Box::pin(resumed).await?;
+                        Ok(TurnOutcome::Ended(Box::new(result)))
+                    }
+                }
+            };
+            let overdue = async {
+                cancel.cancelled().await;
+                match grace {
+                    Some(grace) => self.clock.sleep(grace).await,
+                    None => std::future::pending().await,
+                }
+            };
+            match select(std::pin::pin!(running), std::pin::pin!(overdue)).await {
+                Either::Left((ended, _)) => Some(ended),
+                Either::Right(_) => None,
+            }
+        };
+        if let Some(ended) = ended {
+            return ended;
+        }
+        self.abandon_turn(&id).await?;
+        Ok(TurnOutcome::Abandoned)
+    }
+
+    /// Closes a turn whose work was dropped because it did not stop when told to.
+    pub async fn abandon_turn(&self, id: &TurnId) -> Result<(), StoreError> {
+        let note = Some("did not stop when told to".to_owned());
+        self.store.close_turn(id, TurnState::Interrupted, note, self.clock.now()).await?;
+        if let Some(turn) = self.store.turn(id).await? {
+            self.store.release_lease(turn.session.as_str(), &self.holder).await?;
+        }
+        Ok(())
+    }
+
+    /// Finds a turn that has ended, or was cut off, in whatever session it is now.
+    pub async fn past_turn(&self, id: &TurnId) -> Result<Option<PastTurn>, StoreError> {
+        let Some(turn) = self.store.turn(id).await? else { return Ok(None) };
+        let (rows, calls, next) = (
+            self.store.transcript(&turn.session),
+            self.store.tool_calls(id),
+            self.store.next_turn_start(&turn),
+        );
+        let (rows, calls, next) = (rows.await?, calls.await?, next.await?);
+        let end = next.and_then(|next| rows.iter().position(|row| row.at >= next)).unwrap_or(rows.len());
+        let own = rows.get(..end).unwrap_or_default();
+        // The question was written when the turn began. A turn that was compressed has it, or its summary, further up.
+        let began = own.iter().rposition(|row| row.message.role == Role::User && row.at <= turn.started_at);
+        let first = began.or_else(|| own.iter().rposition(|row| row.message.role == Role::User));
+        let first = first.unwrap_or_default();
+        let messages = rows.into_iter().take(end).map(|row| row.message).collect();
+        Ok(Some(PastTurn { turn, messages, first, calls }))
+    }
+
+    /// Names a conversation that has no name and learns from it; to be run beside whatever comes next.
+    pub async fn look_back(&self, conversation: &Conversation, cancel: &Cancel) {
+        self.name_conversation(conversation, cancel).await;
+        let due = self.review_due(conversation);
+        if due.is_any() {
+            self.review(conversation, due, cancel).await;
+        }
+    }
+
+    /// Takes a cut-off turn over. False, when that is once too often, or it has ended meanwhile.
+    async fn claim_cut_off(&self, conversation: &Conversation, cut_off: &CutOff) -> Result<bool, Error> {
+        self.take_lease(conversation).await?;
+        let state = self.store.note_cut_off(&cut_off.turn.id, self.holder.clone(), self.clock.now()).await?;
+        Ok(state == Some(TurnState::Running))
+    }
+
+    /// Returns the session that names the conversation a session belongs to, and the one it is at now.
+    pub async fn locate(&self, session: &SessionId) -> Result<hermes_store::Continuation, StoreError> {
+        self.store.continuation(session).await
+    }
+}

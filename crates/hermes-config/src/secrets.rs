@@ -1,0 +1,102 @@
+//! The secrets of this installation, wherever its files keep them.
+//!
+//! Whether something is a secret follows from its name, by one table for variables and keys alike; in our own `.env`,
+//! whose purpose is to keep secrets, also from what the value looks like.
+
+use hermes_types::Secret;
+use serde_json::Value as Json;
+
+use crate::auth::AuthState;
+use crate::env::{Origin, variables};
+use crate::keys;
+use crate::yaml::Value;
+use crate::{Config, Env};
+
+/// Last parts of a name, in lower case and without `_` and `-`, that make its value a secret.
+const ENDINGS: [&str; 15] = [
+    "apikey",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "pass",
+    "pwd",
+    "key",
+    "privatekey",
+    "credential",
+    "credentials",
+    "authorization",
+    "cookie",
+    "dsn",
+];
+
+/// Tells whether a value under this name is a secret: of a variable, of a key, of a field.
+pub fn is_secret_name(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    if let Some(variable) = variables::find(&upper) {
+        return variable.secret;
+    }
+    let plain = name.to_ascii_lowercase().replace(['_', '-', '.'], "");
+    ENDINGS.iter().any(|ending| plain.ends_with(ending)) && plain != "key"
+}
+
+/// Returns every secret in the home's files and in the documented variables, to be masked wherever it appears.
+pub fn secret_values(config: &Config, env: &Env, auth: &AuthState) -> Vec<Secret> {
+    let mut found = Vec::new();
+    for (name, value, origin) in env.with_origins() {
+        let ours = origin != Origin::Shell;
+        let documented = variables::find(name);
+        let by_value = ours && documented.is_none() && looks_random(value);
+        if documented.is_some_and(|variable| variable.secret) || ours && is_secret_name(name) || by_value {
+            found.push(value.to_owned());
+        }
+    }
+    collect_yaml(config.user(), &mut Vec::new(), &mut found);
+    for (name, value) in auth.document() {
+        collect_json(name, value, &mut found);
+    }
+    found.into_iter().map(Secret::new).collect()
+}
+
+fn collect_yaml(value: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+    match value {
+        Value::Map(map) => {
+            for (key, child) in map.iter() {
+                path.push(key.to_owned());
+                collect_yaml(child, path, found);
+                path.pop();
+            }
+        }
+        Value::Seq(items) => items.iter().for_each(|item| collect_yaml(item, path, found)),
+        other => {
+            let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+            let by_table = keys::find_at(&segments).is_some_and(|spec| spec.secret);
+            let leaf = segments.last().copied().unwrap_or_default();
+            // `extra.key` is the key of the API server.
+            let by_name = is_secret_name(leaf) || matches!(leaf, "key" | "api");
+            if by_table || by_name {
+                found.extend(other.scalar_text());
+            }
+        }
+    }
+}
+
+fn collect_json(name: &str, value: &Json, found: &mut Vec<String>) {
+    match value {
+        Json::Object(map) => map.iter().for_each(|(name, child)| collect_json(name, child, found)),
+        Json::Array(items) => items.iter().for_each(|item| collect_json(name, item, found)),
+        Json::String(text) if is_secret_name(name) => found.push(text.clone()),
+        _ => {}
+    }
+}
+
+/// Tells whether a value could only be a key: long, one word, no address and no path, and mixed as nobody names things.
+fn looks_random(value: &str) -> bool {
+    let one_word =
+        value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'='));
+    let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+    let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    let hex = value.len() >= 24 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    value.len() >= 20 && one_word && (mixed || hex)
+}

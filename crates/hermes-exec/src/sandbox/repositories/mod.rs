@@ -1,0 +1,306 @@
+//! Every repository below the folders a conversation may write to, kept from running what a command left in it.
+//!
+//! A command may write to the repository it works in, or nobody could commit. But a hook or a setting it left there would later
+//! be run by the user's own git, outside the fence. So what names programs is kept as it was while nothing of ours ran, and is
+//! put back when a process ends, and now and then while one runs on. What git itself changes in a day's work stays (`config`).
+//! A repository that appears meanwhile is stripped of what would run. Where the kernel lets us, much of it cannot be written in
+//! the first place (`mounts`).
+
+mod config;
+mod folders;
+mod machinery;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use hermes_types::random_hex;
+
+use super::limits::Limits;
+use folders::{Folders, Root};
+use machinery::Machinery;
+
+/// Caches in which other programs call git: below the user's home, and how deep the repositories lie.
+const CACHES: &[(&str, usize)] = &[(".cargo/git", 3)];
+const TEMPORARY_DEPTH: usize = 2;
+/// So many projects are remembered.
+const MOST_PROJECTS: usize = 32;
+
+static PROJECTS: LazyLock<Mutex<HashMap<Vec<PathBuf>, Arc<Repositories>>>> = LazyLock::new(Mutex::default);
+
+/// The repositories below some roots. One for all who work there.
+#[derive(Debug)]
+pub(super) struct Repositories(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    folders: Folders,
+    /// Folders the user lets commands write hooks and settings in.
+    allowed: Vec<PathBuf>,
+    machinery: BTreeMap<PathBuf, Machinery>,
+    links: BTreeMap<PathBuf, Link>,
+    /// How many processes of ours run there.
+    running: usize,
+    /// What was put back and nobody was told yet.
+    told: Vec<String>,
+}
+
+/// An entry `.git` that leads elsewhere.
+#[derive(Debug, PartialEq, Eq)]
+enum Link {
+    File(Vec<u8>),
+    Symbolic(PathBuf),
+    Other,
+}
+
+impl Repositories {
+    /// Those a conversation can reach.
+    pub(super) fn of(limits: &Limits, temporary: &[PathBuf], allowed: &[PathBuf]) -> Arc<Self> {
+        let mut roots: Vec<Root> = Vec::new();
+        // Nobody outside works in the caches of commands.
+        for path in limits.writable.iter().filter(|path| !path.ends_with(super::cache::OURS)) {
+            let cache = CACHES.iter().find(|(name, _)| limits.user_home.join(name).starts_with(path));
+            let in_cache =
+                path.starts_with(&limits.user_home) && super::cache::is_cache(&limits.user_home, path);
+            let root = if temporary.contains(path) && *path != limits.project {
+                Root { path: path.clone(), depth: TEMPORARY_DEPTH, plain: false }
+            } else if in_cache {
+                let Some((name, depth)) = cache else { continue };
+                Root { path: limits.user_home.join(name), depth: *depth, plain: false }
+            } else {
+                Root {
+                    path: path.clone(),
+                    depth: usize::MAX,
+                    plain: limits.is_home() && *path == limits.project,
+                }
+            };
+            if !roots.contains(&root) {
+                roots.push(root);
+            }
+        }
+        let key: Vec<PathBuf> =
+            roots.iter().map(|root| root.path.clone()).chain(allowed.iter().cloned()).collect();
+        let mut projects = PROJECTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if projects.len() >= MOST_PROJECTS {
+            projects.retain(|_, known| known.state().running > 0);
+        }
+        let make = || {
+            Arc::new(Self(Mutex::new(State {
+                folders: Folders::new(roots),
+                allowed: allowed.to_vec(),
+                machinery: BTreeMap::new(),
+                links: BTreeMap::new(),
+                running: 0,
+                told: Vec::new(),
+            })))
+        };
+        Arc::clone(projects.entry(key).or_insert_with(make))
+    }
+
+    /// A process is about to start. What is there now is the user's, unless others of ours run.
+    pub(super) fn begin(&self) {
+        let mut state = self.state();
+        if state.running == 0 {
+            state.record();
+        }
+        state.running += 1;
+    }
+
+    /// Puts back what must not stay.
+    pub(super) fn sweep(&self) {
+        let mut state = self.state();
+        let told = state.sweep();
+        state.tell(told);
+    }
+
+    /// Has something told with the next command that ends.
+    pub(super) fn tell(&self, what: Vec<String>) {
+        self.state().tell(what);
+    }
+
+    /// What was put back since it was asked last.
+    pub(super) fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().told)
+    }
+
+    /// A process has ended with all it started.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        state.running = state.running.saturating_sub(1);
+    }
+
+    /// The folders of the repositories known.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        self.state().machinery.keys().cloned().collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn record(&mut self) {
+        self.folders.refresh();
+        self.machinery = self
+            .folders
+            .repositories()
+            .into_iter()
+            .map(|path| (path.clone(), Machinery::record(&path)))
+            .collect();
+        self.links = self.folders.links().into_iter().map(|path| (path.clone(), Link::of(&path))).collect();
+    }
+
+    fn tell(&mut self, what: Vec<String>) {
+        if !what.is_empty() {
+            tracing::warn!(restored = ?what, "a process in the sandbox left what must not stay; it was put back");
+            self.told.extend(what);
+        }
+    }
+
+    fn sweep(&mut self) -> Vec<String> {
+        self.folders.refresh();
+        let mut told = Vec::new();
+        let found = self.folders.repositories().into_iter();
+        let all: BTreeSet<PathBuf> = found.chain(self.machinery.keys().cloned()).collect();
+        for path in all {
+            if self.is_allowed(&path) {
+                continue;
+            }
+            told.extend(self.machinery.entry(path.clone()).or_default().restore(&path));
+        }
+        for path in self.folders.links() {
+            told.extend(self.restore_link(&path));
+        }
+        told
+    }
+
+    /// Whether the user named the hooks, or a folder around the repository, as one to write to.
+    fn is_allowed(&self, repository: &Path) -> bool {
+        self.allowed.iter().any(|allowed| *allowed == repository.join("hooks") || *allowed == repository)
+    }
+
+    fn restore_link(&mut self, path: &Path) -> Vec<String> {
+        let now = Link::of(path);
+        if let Some(before) = self.links.get(path) {
+            if *before == now {
+                return Vec::new();
+            }
+            let told = before.put(path);
+            return vec![told.unwrap_or_else(|| format!("{} leads elsewhere", path.display()))];
+        }
+        match now.target(path) {
+            // A worktree or a submodule that was made just now: what it leads to is looked at like any other. Git writes
+            // such a link more than once while it works, so none of its states is the one to be kept.
+            Some(target) if self.folders.hold(&target) => {
+                self.machinery.entry(target.clone()).or_default().restore(&target)
+            }
+            // Git makes the link first; one that leads nowhere does nothing, and is looked at again.
+            None if now.is_plain() => Vec::new(),
+            _ => vec![taken_aside(path)],
+        }
+    }
+}
+
+/// Gives a link another name, and says so.
+fn taken_aside(path: &Path) -> String {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".taken-aside-{}", random_hex(6)));
+    let shown = path.display();
+    match fs::rename(path, &aside) {
+        Ok(()) => format!("{shown} leads elsewhere (it is at {} now)", Path::new(&aside).display()),
+        Err(error) => format!("{shown} leads elsewhere and could not be taken aside: {error}"),
+    }
+}
+
+impl Link {
+    /// Whether it is a file that names a folder, as git writes it.
+    fn is_plain(&self) -> bool {
+        matches!(self, Self::File(bytes) if bytes.starts_with(b"gitdir: "))
+    }
+
+    fn of(path: &Path) -> Self {
+        if let Ok(target) = fs::read_link(path) {
+            return Self::Symbolic(target);
+        }
+        let small = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() < 1 << 16);
+        match small.then(|| fs::read(path)) {
+            Some(Ok(bytes)) => Self::File(bytes),
+            _ => Self::Other,
+        }
+    }
+
+    /// Where a plain one leads.
+    fn target(&self, path: &Path) -> Option<PathBuf> {
+        let Self::File(bytes) = self else { return None };
+        let text = std::str::from_utf8(bytes).ok()?;
+        let given =
+            text.strip_prefix("gitdir: ")?.strip_suffix('\n').unwrap_or(text.strip_prefix("gitdir: ")?);
+        path.parent()?.join(given).canonicalize().ok()
+    }
+
+    /// Puts it where it was.
+    fn put(&self, path: &Path) -> Option<String> {
+        let beside = path.with_file_name(format!(".git-{}", random_hex(8)));
+        let made = match self {
+            Self::File(bytes) => fs::write(&beside, bytes),
+            Self::Symbolic(target) => std::os::unix::fs::symlink(target, &beside),
+            Self::Other => return None,
+        };
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+            let _ = fs::remove_file(&beside);
+            return None;
+        }
+        match made.and_then(|()| fs::rename(&beside, path)) {
+            Ok(()) => Some(format!("{} was led elsewhere; it is as before", path.display())),
+            Err(error) => {
+                let _ = fs::remove_file(&beside);
+                Some(format!("{} was led elsewhere and could not be put back: {error}", path.display()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `git submodule add` writes the link to what it makes, and writes it again in another form.
+    #[test]
+    fn a_link_that_is_written_twice_while_it_is_made_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let target = root.join(".git/modules/sub");
+        for path in [&target, &root.join("sub")] {
+            fs::create_dir_all(path).unwrap();
+        }
+        for repository in [&root.join(".git"), &target] {
+            fs::create_dir_all(repository.join("objects")).unwrap();
+            fs::create_dir_all(repository.join("refs")).unwrap();
+            fs::write(repository.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        }
+        let roots = vec![Root { path: root.clone(), depth: usize::MAX, plain: false }];
+        let repositories = Repositories(Mutex::new(State {
+            folders: Folders::new(roots),
+            allowed: Vec::new(),
+            machinery: BTreeMap::new(),
+            links: BTreeMap::new(),
+            running: 0,
+            told: Vec::new(),
+        }));
+        repositories.begin();
+        let link = root.join("sub/.git");
+        for text in [format!("gitdir: {}\n", target.display()), "gitdir: ../.git/modules/sub\n".to_owned()] {
+            fs::write(&link, &text).unwrap();
+            repositories.sweep();
+            assert_eq!(repositories.take_told(), Vec::<String>::new(), "{text}");
+            assert_eq!(fs::read_to_string(&link).unwrap(), text);
+        }
+        // One that leads out of the folders is taken aside.
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(&link, format!("gitdir: {}\n", elsewhere.path().display())).unwrap();
+        repositories.sweep();
+        assert!(repositories.take_told().concat().contains("leads elsewhere"));
+    }
+}

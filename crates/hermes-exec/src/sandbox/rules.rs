@@ -1,0 +1,99 @@
+//! Which paths are open and which are closed, by the nearest rule above them.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// Why a path is closed, in a few words.
+pub(super) type Reason = &'static str;
+
+/// Rules for subtrees. A rule deeper in the tree overrides those above it.
+#[derive(Debug, Default)]
+pub(super) struct PathRules {
+    rules: HashMap<PathBuf, Option<Reason>>,
+    /// Folders that hold something with a rule of its own.
+    above: HashSet<PathBuf>,
+}
+
+impl PathRules {
+    /// Closes a subtree. The first reason given for a path stays.
+    pub(super) fn close(&mut self, path: PathBuf, reason: Reason) {
+        self.note(&path);
+        self.rules.entry(path).or_insert(Some(reason));
+    }
+
+    /// Opens a subtree, whatever was said about that very path before.
+    pub(super) fn open(&mut self, path: PathBuf) {
+        self.note(&path);
+        self.rules.insert(path, None);
+    }
+
+    /// Returns the nearest rule, with the path it is about.
+    pub(super) fn nearest<'a>(&self, path: &'a Path) -> Option<(&'a Path, Option<Reason>)> {
+        path.ancestors().find_map(|above| self.rules.get(above).map(|rule| (above, *rule)))
+    }
+
+    /// Returns why a path is closed; nothing where it is open.
+    pub(super) fn reason(&self, path: &Path) -> Option<Reason> {
+        self.nearest(path).and_then(|(_, rule)| rule)
+    }
+
+    /// Whether everything below a path is as the path itself.
+    pub(super) fn is_uniform(&self, path: &Path) -> bool {
+        !self.above.contains(path)
+    }
+
+    /// Returns the closed paths that exist, without those in closed ones.
+    pub(super) fn closed(&self) -> Vec<PathBuf> {
+        let outermost = |path: &Path| path.parent().is_none_or(|parent| self.reason(parent).is_none());
+        let closed = self.rules.iter().filter(|(path, rule)| rule.is_some() && outermost(path));
+        let mut found: Vec<PathBuf> =
+            closed.map(|(path, _)| path.clone()).filter(|path| path.symlink_metadata().is_ok()).collect();
+        found.sort();
+        found
+    }
+
+    /// Returns the open paths that exist within closed ones.
+    pub(super) fn openings_in(&self, closed: &Path) -> Vec<PathBuf> {
+        let open = self.rules.iter().filter(|(path, rule)| rule.is_none() && path.starts_with(closed));
+        let mut found: Vec<PathBuf> =
+            open.map(|(path, _)| path.clone()).filter(|path| path.symlink_metadata().is_ok()).collect();
+        found.sort();
+        found
+    }
+
+    fn note(&mut self, path: &Path) {
+        for above in path.ancestors().skip(1) {
+            if !self.above.insert(above.to_owned()) {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_rule_counts() {
+        let mut rules = PathRules::default();
+        rules.close("/home/u/.hermes".into(), "hermes");
+        rules.open("/home/u/.hermes/skills".into());
+        rules.close("/home/u/.hermes/skills/.hub".into(), "hub");
+        for (path, reason) in [
+            ("/home/u", None),
+            ("/home/u/.hermes", Some("hermes")),
+            ("/home/u/.hermes/sessions/a", Some("hermes")),
+            ("/home/u/.hermes/skills/x/SKILL.md", None),
+            ("/home/u/.hermes/skills/.hub/x", Some("hub")),
+            ("/home/u/.hermes2", None),
+        ] {
+            assert_eq!(rules.reason(Path::new(path)), reason, "{path}");
+        }
+        for (path, uniform) in
+            [("/", false), ("/home/u/.hermes", false), ("/home/u/.hermes/sessions", true), ("/etc", true)]
+        {
+            assert_eq!(rules.is_uniform(Path::new(path)), uniform, "{path}");
+        }
+    }
+}

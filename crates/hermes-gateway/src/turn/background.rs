@@ -1,0 +1,132 @@
+//! Work beside a conversation, in a session of its own: `/background`.
+//!
+//! It is a message like any other: a row of the inbox under a key of its own, from the moment the command was answered. What ends the
+//! process leaves it there, and the next one goes on with it.
+
+use std::time::Duration;
+
+use hermes_agent::{Error as AgentError, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_store::{Closing, FollowUp, Waiting};
+use hermes_text::{head, single_line};
+use hermes_types::{Cancel, Envelope, Piece, SessionId, SessionKind, TaskId, Timestamp, TurnId, TurnState};
+
+use super::run::{missing_reply, parked};
+use crate::deliver::{self, Spoken};
+use crate::gateway::Gateway;
+use crate::ports::Wish;
+use crate::slash::Silent;
+
+const PREFIX: &str = "background:";
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Returns whether a conversation is work in the background.
+pub(crate) fn is_key(conversation: &str) -> bool {
+    conversation.starts_with(PREFIX)
+}
+
+/// Makes the message that stands for the work.
+pub(crate) fn work(from: &Envelope, prompt: &str, id: &str, now: Timestamp) -> FollowUp {
+    let envelope = Envelope {
+        platform_key: format!("{PREFIX}{id}"),
+        parts: vec![Piece::Text { text: prompt.to_owned() }],
+        quiet_ms: 0,
+        received_at: now,
+        ..from.clone()
+    };
+    FollowUp { conversation: format!("{PREFIX}{id}"), envelope }
+}
+
+/// Shortens a prompt for a line that mentions it.
+pub(crate) fn shortened(prompt: &str) -> String {
+    let line = single_line(prompt);
+    let more = if line.chars().count() > 60 { "..." } else { "" };
+    format!("{}{more}", head(&line, 60))
+}
+
+/// Runs the work, or goes on with it, and says what it came to.
+pub(super) async fn take_turn(gateway: &Gateway, row: &Waiting) {
+    let prompt = row.envelope.text();
+    let id = row.conversation.trim_start_matches(PREFIX);
+    let text = loop {
+        match run(gateway, row, &prompt, id).await {
+            Ok(Ok(answer)) => {
+                break format!("✅ Background task complete\nPrompt: \"{}\"\n\n{answer}", shortened(&prompt));
+            }
+            Ok(Err(error)) => break format!("❌ Background task {id} failed: {error}"),
+            Err(error) => {
+                tracing::error!(%error, id, "a background task could not be worked on; trying again");
+                gateway.clock.sleep(PAUSE).await;
+            }
+        }
+    };
+    let replies = deliver::plan(&Spoken {
+        text: &text,
+        envelope: &row.envelope,
+        abilities: gateway.delivery.abilities(&row.envelope.platform),
+        drafts: Vec::new(),
+        key: id,
+    });
+    let rows = std::slice::from_ref(row);
+    let settled = gateway.settle_with(&row.conversation, rows, &row.envelope, Closing::Done, replies).await;
+    if let Err(error) = settled {
+        tracing::error!(%error, id, "the answer of a background task could not be written down; it will be made again");
+    }
+}
+
+/// The answer, or why there is none. The outer error is worth another attempt.
+async fn run(
+    gateway: &Gateway,
+    row: &Waiting,
+    prompt: &str,
+    id: &str,
+) -> Result<Result<String, String>, AgentError> {
+    let envelope = &row.envelope;
+    let agent = match gateway.ports.agents.agent(&Wish { platform: &envelope.platform, ..Wish::default() }) {
+        Ok(agent) => agent,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let task = TaskId::new(row.conversation.clone());
+    let begun = match &row.turn {
+        Some(turn) => gateway.store.turn(turn).await?,
+        None => None,
+    };
+    let (mut conversation, work) = match begun {
+        Some(turn) if turn.state == TurnState::Running => {
+            let taken = agent.take_up_as(&turn.session, task).await?;
+            let Some(cut_off) = taken.cut_off else {
+                return Ok(Err("it was ended by another process".to_owned()));
+            };
+            (taken.conversation, TurnWork::Resume(cut_off))
+        }
+        Some(turn) => {
+            let reply = missing_reply(&agent, &turn).await?;
+            return Ok(reply.ok_or_else(|| "it was stopped".to_owned()));
+        }
+        None => {
+            let begun = agent
+                .begin_as(SessionId::new(id), envelope.platform.clone(), SessionKind::Gateway)
+                .with_task(task)
+                .with_user(envelope.sender.user_id.clone());
+            let said = Box::new(Said { inbox: vec![row.id], ..Said::text(prompt) });
+            (begun, TurnWork::Begin { id: TurnId::generate(), said })
+        }
+    };
+    let cancel = Cancel::new();
+    let request = TurnRequest { work, frontend: &Silent, cancel: &cancel, grace: None };
+    Ok(match agent.drive(&mut conversation, request).await? {
+        TurnOutcome::Ended(result) => answer(*result),
+        TurnOutcome::Abandoned => Err("it did not stop when told to".to_owned()),
+        TurnOutcome::Parked(cut_off) => Err(parked(&cut_off)),
+    })
+}
+
+fn answer(result: TurnResult) -> Result<String, String> {
+    let failed = result.failed();
+    let answer = result.response.filter(|text| !text.trim().is_empty());
+    match (answer, result.error) {
+        (Some(words), Some(error)) if failed => Err(format!("{error}\n\n{words}")),
+        (Some(answer), _) => Ok(answer),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok("(No response generated)".to_owned()),
+    }
+}

@@ -1,0 +1,135 @@
+//! Here-documents: what ends them, and which command they belong to.
+
+use super::cursor::Cursor;
+use super::parse::Reader;
+use super::quote::ansi_c;
+use super::{Direction, Pipeline, Redirect, Script, Stage, Word};
+
+/// A here-document whose text begins at the next line.
+pub(super) struct Announced {
+    delimiter: String,
+    strip_tabs: bool,
+    quoted: bool,
+    number: usize,
+}
+
+/// Begins the target of a redirection whose text has not been reached; its number follows. No command can contain it: a
+/// command with control characters is refused.
+const WAITING: char = '\0';
+
+impl Reader<'_> {
+    /// Reads what follows `<<`.
+    pub(super) fn announce_text(&mut self, stage: &mut Stage) {
+        let strip_tabs = self.cursor.skip('-');
+        self.skip_blanks();
+        let (delimiter, quoted) = self.delimiter();
+        let number = self.texts.len();
+        self.texts.push(None);
+        self.pending.push(Announced { delimiter, strip_tabs, quoted, number });
+        let target = Word::plain(format!("{WAITING}{number}"));
+        stage.redirects.push(Redirect { direction: Direction::Text, target });
+    }
+
+    /// Reads a delimiter. Nothing in it is expanded; only quotes go, and whether there were any matters.
+    fn delimiter(&mut self) -> (String, bool) {
+        let start = self.cursor.rest();
+        while let Some(c) = self.cursor.next_if(|c| !is_end_of_word(c)) {
+            self.skip_quoted(c);
+        }
+        let written = Cursor::between(start, self.cursor.rest());
+        let quoted = written.replace("\\\n", "").contains(['\'', '"', '\\']);
+        (without_quotes(written), quoted)
+    }
+
+    /// Reads the texts of all documents announced so far; their first line comes next.
+    pub(super) fn read_texts(&mut self) {
+        for document in std::mem::take(&mut self.pending) {
+            let mut text = String::new();
+            while !self.cursor.rest().is_empty() {
+                let mut line = self.cursor.raw_line().to_owned();
+                let mut whole = self.cursor.raw_next().is_some();
+                // Without quotes around the delimiter, continued lines are one line, also the last one.
+                while !document.quoted && whole && ends_with_backslash(&line) {
+                    line.pop();
+                    line.push_str(self.cursor.raw_line());
+                    whole = self.cursor.raw_next().is_some();
+                }
+                let line = if document.strip_tabs { line.trim_start_matches('\t') } else { &line };
+                if line == document.delimiter {
+                    break;
+                }
+                text.push_str(line);
+                if whole {
+                    text.push('\n');
+                }
+            }
+            let word = if document.quoted { Word::plain(text) } else { self.expanded(&text) };
+            if let Some(slot) = self.texts.get_mut(document.number) {
+                *slot = Some(word);
+            }
+        }
+    }
+
+    /// Puts texts where they belong, in the pipelines and in what they hold.
+    pub(super) fn fill(&mut self, pipelines: &mut [Pipeline]) {
+        for stage in pipelines.iter_mut().flat_map(|pipeline| pipeline.stages.iter_mut()) {
+            for redirect in &mut stage.redirects {
+                let number = redirect.target.text.strip_prefix(WAITING).and_then(|text| text.parse().ok());
+                let text = number.and_then(|at: usize| self.texts.get_mut(at)).and_then(Option::take);
+                if let Some(text) = text {
+                    redirect.target = text;
+                }
+            }
+            if let Some(body) = &mut stage.body {
+                self.fill(&mut body.pipelines);
+            }
+            let words = stage.words.iter_mut().chain(&mut stage.assignments);
+            let words = words.chain(stage.redirects.iter_mut().map(|redirect| &mut redirect.target));
+            for inner in words.flat_map(|word| word.inner.iter_mut()) {
+                self.fill(&mut inner.script.pipelines);
+            }
+        }
+    }
+
+    /// Reads a whole text, and puts the here-documents in it in their places.
+    pub(super) fn whole(&mut self) -> Script {
+        let mut script = self.script(super::parse::Stop::End);
+        if self.texts.iter().any(Option::is_some) {
+            self.fill(&mut script.pipelines);
+        }
+        script.too_deep |= self.too_deep;
+        script.ambiguous |= self.ambiguous;
+        script
+    }
+}
+
+pub(super) fn is_waiting(redirect: &Redirect) -> bool {
+    redirect.target.text.starts_with(WAITING)
+}
+
+pub(super) fn is_end_of_word(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
+}
+
+fn ends_with_backslash(line: &str) -> bool {
+    line.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1
+}
+
+fn without_quotes(written: &str) -> String {
+    let mut cursor = Cursor::new(written);
+    let mut plain = String::new();
+    while let Some(c) = cursor.next() {
+        match (c, cursor.peek()) {
+            ('$', Some('\'')) => {
+                cursor.next();
+                plain.push_str(&ansi_c(&mut cursor));
+            }
+            ('$', Some('"')) => {}
+            ('\'', _) => plain.push_str(cursor.raw_until('\'')),
+            ('"', _) => plain.push_str(cursor.raw_until('"')),
+            ('\\', _) => plain.extend(cursor.raw_next()),
+            (c, _) => plain.push(c),
+        }
+    }
+    plain
+}

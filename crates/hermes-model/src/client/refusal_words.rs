@@ -1,0 +1,71 @@
+//! What a person is told about a request that was refused for good: who refused, what exactly, and what to do.
+
+use hermes_types::Cancel;
+
+use super::endpoint::{Endpoint, Presented};
+use super::learning::Learning;
+use crate::wire::Failure;
+
+/// So many models are named.
+const MOST_NAMES: usize = 6;
+
+/// Returns better words for a refusal than the provider's own, where there are any.
+pub(super) async fn explain(
+    failure: &Failure,
+    endpoint: &Endpoint,
+    presented: &Presented,
+    learning: Option<&Learning>,
+    cancel: &Cancel,
+) -> Option<String> {
+    let base = &endpoint.wire.base;
+    let host = base.host();
+    if failure.is_page() {
+        return Some(format!(
+            "{} answered with a web page ({}). Is model.base_url right, or is a Wi-Fi login in between?",
+            base.as_str(),
+            failure.summary()
+        ));
+    }
+    match failure.status()? {
+        401 | 403 => {
+            let key = shown_key(presented)?;
+            let origin = endpoint.key_origin.as_deref().unwrap_or("the key");
+            let remedy = match endpoint.key_origin.as_deref() {
+                Some(name) if is_variable(name) => format!(" Set a new one: hermes config set {name} KEY"),
+                _ => String::new(),
+            };
+            Some(format!("{host} rejected {origin} ({key}).{remedy} ({})", failure.summary()))
+        }
+        300..=399 => Some(format!(
+            "{} redirects elsewhere ({}). Set model.base_url to the address it leads to.",
+            base.as_str(),
+            failure.summary()
+        )),
+        404 => {
+            let served = learning?.lookup.served_models(endpoint, cancel).await;
+            if served.is_empty() || served.contains(&endpoint.model) {
+                return None;
+            }
+            let names: Vec<&str> = served.iter().take(MOST_NAMES).map(String::as_str).collect();
+            let more = if served.len() > MOST_NAMES { ", …" } else { "" };
+            Some(format!("{host} has no model \"{}\"; it has {}{more}", endpoint.model, names.join(", ")))
+        }
+        _ => None,
+    }
+}
+
+/// Enough of a key to recognise it.
+fn shown_key(presented: &Presented) -> Option<String> {
+    let (Presented::Bearer(key) | Presented::ApiKeyHeader(key)) = presented else { return None };
+    let chars: Vec<char> = key.expose().chars().collect();
+    if chars.len() < 16 {
+        return Some("***".to_owned());
+    }
+    let first: String = chars.iter().take(4).collect();
+    let last: String = chars.iter().skip(chars.len() - 4).collect();
+    Some(format!("{first}…{last}"))
+}
+
+fn is_variable(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}

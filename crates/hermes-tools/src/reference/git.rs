@@ -1,0 +1,148 @@
+//! What git says about a repository, with nothing the repository names being run: no hook, filter, monitor, pager or other
+//! program. It runs inside the fence all the same.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use hermes_exec::{Complaints, Program, ProgramEnd};
+use hermes_guard::{Redaction, redact};
+use hermes_types::Cancel;
+
+use super::{Block, References, attach};
+use crate::file::ENV_FILES;
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// Settings that would run something, each set to nothing.
+const NOTHING_RUNS: &[&str] = &[
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.attributesFile=/dev/null",
+    "core.sshCommand=false",
+    "core.askPass=false",
+    "core.alternateRefsCommand=false",
+    "diff.external=",
+    "gpg.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+    "log.showSignature=false",
+    "credential.helper=",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "diff.submodule=short",
+    "diff.ignoreSubmodules=all",
+];
+/// Parts of the settings of a driver that name a program.
+const DRIVERS: &[(&str, &[&str])] = &[
+    ("filter", &["clean", "smudge", "process"]),
+    ("diff", &["command", "textconv"]),
+    ("merge", &["driver"]),
+];
+/// Names of files with secrets that are not attached though they are in the repository.
+const SECRET_FILES: &[&str] = &[
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "id_rsa",
+    "id_ed25519",
+    "id_ecdsa",
+    "id_dsa",
+    ".npmrc",
+    ".pypirc",
+    ".netrc",
+    ".git-credentials",
+];
+
+impl References {
+    /// Attaches what a git command says, without files that hold secrets.
+    pub(super) async fn git(&self, raw: &str, what: &[&str], cancel: &Cancel) -> Block {
+        let (command, options) = what.split_first().ok_or("nothing to ask git for")?;
+        let mut arguments: Vec<OsString> = vec!["--no-pager".into(), "--no-optional-locks".into()];
+        for setting in NOTHING_RUNS {
+            arguments.extend(["-c".into(), setting.into()]);
+        }
+        for setting in self.drivers(cancel).await {
+            arguments.extend(["-c".into(), setting.into()]);
+        }
+        arguments.push(command.into());
+        arguments.extend(["--no-ext-diff", "--no-textconv", "--no-color"].map(OsString::from));
+        arguments.extend(options.iter().map(OsString::from));
+        arguments.extend(["--".into(), ".".into()]);
+        let names = ENV_FILES.iter().chain(SECRET_FILES);
+        arguments.extend(names.map(|name| OsString::from(format!(":(exclude,top,glob)**/{name}"))));
+        let (output, end) = self.ask_git(arguments, cancel).await?;
+        match end {
+            ProgramEnd::Exited(0) => {
+                let shown = if output.trim().is_empty() { "(nothing)" } else { output.trim_end() };
+                let title = format!("🧾 git {}", what.join(" "));
+                let language = if command == &"diff" { "diff" } else { "" };
+                Ok(attach::block(&title, &masked(shown), language))
+            }
+            ProgramEnd::Exited(_) => Err(output.lines().next().unwrap_or("git failed").to_owned()),
+            ProgramEnd::TooSlow => Err(format!("git took longer than {} s", LIMIT.as_secs())),
+            ProgramEnd::Cancelled => Err(format!("{raw} was interrupted")),
+        }
+    }
+
+    /// Settings that switch off the drivers the repository or the user has.
+    async fn drivers(&self, cancel: &Cancel) -> Vec<String> {
+        let pattern = r"^(filter|diff|merge)\..*\.(clean|smudge|process|command|textconv|driver)$";
+        let arguments = ["config", "--name-only", "--null", "--get-regexp", pattern].map(OsString::from);
+        let Ok((output, ProgramEnd::Exited(0))) = self.ask_git(arguments.to_vec(), cancel).await else {
+            return Vec::new();
+        };
+        let mut settings = Vec::new();
+        for key in output.split('\0').map(str::trim).filter(|key| !key.is_empty()) {
+            let (Some((section, rest)), Some((_, last))) = (key.split_once('.'), key.rsplit_once('.')) else {
+                continue;
+            };
+            let Some((name, _)) = rest.rsplit_once('.') else { continue };
+            let known = DRIVERS.iter().any(|(known, parts)| *known == section && parts.contains(&last));
+            if known {
+                settings.push(format!("{section}.{name}.{last}="));
+                if section == "filter" {
+                    settings.push(format!("filter.{name}.required=false"));
+                }
+            }
+        }
+        settings
+    }
+
+    async fn ask_git(
+        &self,
+        arguments: Vec<OsString>,
+        cancel: &Cancel,
+    ) -> Result<(String, ProgramEnd), String> {
+        let program = Program {
+            name: "git",
+            arguments,
+            directory: self.folder(),
+            limit: LIMIT,
+            complaints: Complaints::Keep,
+        };
+        self.programs.output(program, cancel).await.map_err(|error| error.to_string())
+    }
+}
+
+/// Secrets are recognised without the sign that stands before each line of a difference.
+fn masked(text: &str) -> String {
+    let signs: Vec<&str> = text.lines().map(sign).collect();
+    let bare: Vec<&str> = text.lines().map(|line| line.get(sign(line).len()..).unwrap_or_default()).collect();
+    let bare = bare.join("\n");
+    let hidden = redact(&bare, Redaction::default());
+    if hidden.lines().count() == signs.len() {
+        let lines: Vec<String> =
+            signs.iter().zip(hidden.lines()).map(|(sign, line)| format!("{sign}{line}")).collect();
+        return lines.join("\n");
+    }
+    hidden.into_owned()
+}
+
+fn sign(line: &str) -> &str {
+    if line.starts_with("+++") || line.starts_with("---") {
+        return "";
+    }
+    line.get(..1).filter(|sign| ["+", "-", " "].contains(sign)).unwrap_or_default()
+}

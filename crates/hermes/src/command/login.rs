@@ -1,0 +1,123 @@
+//! `hermes login` and `logout`: signing in to a provider with a code that is confirmed in a browser.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hermes_config::auth::AuthFile;
+use hermes_config::{Surface, set};
+use hermes_model::credential::nous::{Options, Tls};
+use hermes_model::credential::{Means, Progress, SignIn, SignInError, login, login_to_nous, logout};
+use hermes_model::provider::{Choice, Facts, resolve};
+use hermes_net::{Client, Verification};
+use hermes_task::SystemClock;
+use hermes_types::{Cancel, Clock};
+
+use super::chat::signals::Signals;
+use crate::cli::LoginArguments;
+use crate::context::Context;
+use crate::output::Output;
+use crate::wiring;
+
+pub(crate) fn run(arguments: &LoginArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+    context.usable_config(output)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let net = Client::new(wiring::net_config(&context.env, &clock))?;
+    let means = Means::new(net, clock.clone(), &context.home, context.env.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let cancel = Cancel::new();
+    let done = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let limit = arguments.timeout.map_or(Duration::MAX, Duration::from_secs);
+        tokio::select! {
+            biased;
+            _ = signals.next() => Ok(Err(Stopped::ByPerson)),
+            done = sign_in(arguments, &means, &cancel) => Ok::<_, anyhow::Error>(done.map_err(Stopped::By)),
+            () = tokio::time::sleep(limit) => Ok(Err(Stopped::TooLate)),
+        }
+    })?;
+    cancel.cancel();
+    match done {
+        Ok(which) => {
+            set::set(&context.home, &context.env, "model.provider", which.provider())?;
+            output.line(&format!("Signed in to {}.", which.provider()));
+            next(context, output);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Stopped::ByPerson) => {
+            output.line("Login cancelled.");
+            Ok(ExitCode::from(130))
+        }
+        Err(Stopped::TooLate) => {
+            output.error("Login failed: nobody confirmed the code in time");
+            Ok(ExitCode::FAILURE)
+        }
+        Err(Stopped::By(error)) => {
+            output.error(&format!("Login failed: {error}"));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Why there is no sign-in.
+enum Stopped {
+    ByPerson,
+    TooLate,
+    By(SignInError),
+}
+
+async fn sign_in(arguments: &LoginArguments, means: &Means, cancel: &Cancel) -> Result<SignIn, SignInError> {
+    let watch = |progress| {
+        let output = Output::new();
+        match progress {
+            Progress::Code { url, complete_url, user_code, expires_in } => {
+                output.line(&format!("Open {}", complete_url.as_deref().unwrap_or(&url)));
+                output.line(&format!("and enter this code: {user_code}"));
+                output.line(&format!("Waiting for up to {} minutes…", expires_in.as_secs().div_ceil(60)));
+            }
+            Progress::Confirmed => output.line("Confirmed."),
+            Progress::Note(note) => output.notice(&note),
+        }
+    };
+    if SignIn::of(&arguments.provider) != Some(SignIn::Nous) {
+        return login(means, &arguments.provider, &watch, cancel).await;
+    }
+    let verification = if arguments.insecure { Verification::Skipped } else { Verification::Required };
+    let options = Options {
+        portal_url: arguments.portal_url.clone(),
+        inference_url: arguments.inference_url.clone(),
+        client_id: arguments.client_id.clone(),
+        scope: arguments.scope.clone(),
+        tls: Tls { ca_bundle: arguments.ca_bundle.clone(), verification },
+    };
+    login_to_nous(means, &options, &watch, cancel).await?;
+    Ok(SignIn::Nous)
+}
+
+pub(crate) fn forget(provider: Option<&str>, context: &Context, output: &Output) -> Result<ExitCode> {
+    let active = AuthFile::new(&context.home).read().active_provider().map(str::to_owned);
+    let Some(provider) = provider.map(str::to_owned).or(active) else {
+        output.line("No provider is currently logged in.");
+        return Ok(ExitCode::SUCCESS);
+    };
+    if logout(&context.home, &context.env, &provider)? {
+        output.line(&format!("Logged out of {provider}."));
+        next(context, output);
+    } else {
+        output.line(&format!("No auth state found for {provider}."));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who answers now.
+fn next(context: &Context, output: &Output) {
+    let config = hermes_config::Config::load(&context.home, &context.env);
+    let facts = Facts::read(&context.home, config, context.env.clone());
+    match resolve(&facts, &Choice::default(), Surface::Cli) {
+        Ok(resolved) => {
+            output.line(&format!("Provider in use: {}. Choose a model: hermes model", resolved.provider()));
+        }
+        Err(error) => output.notice(&error.to_string()),
+    }
+}
