@@ -1,5 +1,6 @@
 //! Making visible what a screen would act on or hide. Pure.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Returns the text with every character escaped that a terminal or a chat would not show as itself: control characters
@@ -15,6 +16,24 @@ pub fn escape_control(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Returns the text without anything a terminal would act on: control characters other than newline and tab are escaped.
+/// What only joins or decorates letters stays, as languages and emoji need it.
+pub fn escape_terminal(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) {
+            let _ = write!(shown, "{}", c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 fn is_hidden(c: char) -> bool {
@@ -40,7 +59,7 @@ fn is_hidden(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escape_control;
+    use super::{escape_control, escape_terminal};
 
     #[test]
     fn what_would_be_acted_on_or_hidden_is_shown() {
@@ -53,5 +72,11 @@ mod tests {
         ] {
             assert_eq!(escape_control(text), shown);
         }
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_and_emoji_stay_whole() {
+        assert_eq!(escape_terminal("\u{1b}]52;c;eA==\u{7}x\r\n\ty"), "\\u{1b}]52;c;eA==\\u{7}x\\u{d}\n\ty");
+        assert_eq!(escape_terminal("❤️ 👩‍👩‍👧"), "❤️ 👩‍👩‍👧");
     }
 }

@@ -20,7 +20,7 @@ mod v4a;
 
 pub use bound::{ellipsize, head, head_and_tail, single_line, tail};
 pub use diff::{DiffLine, diff_lines, unified_diff};
-pub use escape::escape_control;
+pub use escape::{escape_control, escape_terminal};
 pub use fuzzy::{FuzzyError, Occurrences, Replaced, Strategy, fuzzy_replace, similar_passages};
 pub use number::with_commas;
 pub use search_query::SearchQuery;

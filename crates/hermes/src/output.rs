@@ -55,6 +55,13 @@ impl Output {
         }
     }
 
+    /// Rings the terminal's bell. Does nothing where standard output is no terminal.
+    pub(crate) fn ring(&self) {
+        if io::stdout().is_terminal() {
+            self.text("\u{7}");
+        }
+    }
+
     /// Something to know beside the result.
     pub(crate) fn notice(&self, text: &str) {
         // Nothing can be done about a standard error that does not take it.

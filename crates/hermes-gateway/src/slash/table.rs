@@ -90,7 +90,7 @@ pub const COMMANDS: &[Command] = &[
         Both,
         Refused,
     ),
-    command("verbose", &[], "", "show more or less of what tools do", Chat, Refused),
+    command("verbose", &[], "", "show more or less of what tools do", Both, Refused),
     command("voice", &[], "[on | off | tts | status]", "answer with speech", Chat, Refused),
     command("plan", &[], "[text]", "make a plan before doing anything", Both, Refused),
     command("tools", &[], "", "the tools of this conversation", Terminal, Refused),

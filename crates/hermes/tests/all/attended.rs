@@ -170,6 +170,7 @@ fn a_question_nobody_answers_ends_when_the_setting_says_and_the_model_hears_why(
 replies:
   - {tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
   - {text: understood}
+default: {reply: {text: a title}}
 "#,
         &json!({"approvals": {"timeout": 1}}),
     );
@@ -290,4 +291,133 @@ fn a_new_chat_tells_of_a_turn_that_was_cut_off() {
     window.until_shown("was cut off before it ended; `hermes -c` goes on with it");
     window.say("/quit");
     assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+}
+
+fn count(window: &mut Window, words: &str) -> usize {
+    window.look().matches(words).count()
+}
+
+#[test]
+fn text_before_a_tool_call_is_shown_once_when_the_last_answer_is_empty() {
+    let script = r#"
+replies:
+  - events: [{text: "The file is written."}, {tool: {name: write_file, arguments: {path: a.txt, content: x}}}]
+  - {text: "", repeat: forever}
+"#;
+    let mut window = Window::open(script, &json!({}));
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.until_shown("✍️");
+    window.until_shown("\n❯ ");
+    window.say("/quit");
+    window.end();
+    assert_eq!(count(&mut window, "The file is written."), 1, "{}", window.seen);
+}
+
+#[test]
+fn an_answer_asked_for_again_after_the_line_broke_is_shown_once() {
+    let script = r#"
+replies:
+  - events: [{text: "One two "}, {cut: rst}]
+  - {text: "One two three."}
+default: {reply: {text: a title}}
+"#;
+    let mut window = Window::open(script, &json!({}));
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.until_shown("three.");
+    window.say("/quit");
+    window.end();
+    assert_eq!(count(&mut window, "three."), 1, "{}", window.seen);
+    assert_eq!(count(&mut window, "One two"), 1, "{}", window.seen);
+}
+
+const REASONED: &str = r#"
+replies:
+  - events: [{reasoning: "First, the disk."}, {tool: {name: read_file, arguments: {path: b.txt}}}]
+  - events: [{reasoning: "Then the answer."}, {text: "All is well."}]
+default: {reply: {text: a title}}
+"#;
+
+#[test]
+fn reasoning_arguments_and_the_bell_follow_the_display_settings() {
+    let display =
+        json!({"display": {"show_reasoning": true, "bell_on_complete": true, "tool_progress": "verbose"}});
+    let mut window = Window::open(REASONED, &display);
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.until_shown("All is well.");
+    window.until_shown("\u{7}");
+    for words in [
+        "┌─ Reasoning",
+        "First, the disk.",
+        "Then the answer.",
+        "Tool 1: read_file(path)",
+        "b.txt",
+        "Result: ",
+    ] {
+        assert!(window.look().contains(words), "{words}: {}", window.seen);
+    }
+    let (reasoning, answer) = (window.seen.find("Then the").unwrap(), window.seen.find("All is").unwrap());
+    assert!(reasoning < answer, "{}", window.seen);
+    window.say("/verbose");
+    window.until_shown("Tool progress: off");
+    window.say("/reasoning hide");
+    window.until_shown("Reasoning is hidden.");
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+    let config = fs::read_to_string(window.home.path().join("config.yaml")).unwrap();
+    assert!(config.contains("off") && config.contains("false"), "{config}");
+}
+
+#[test]
+fn by_default_neither_reasoning_nor_a_bell() {
+    let mut window = Window::open(REASONED, &json!({}));
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.until_shown("All is well.");
+    window.say("/quit");
+    window.end();
+    assert!(!window.seen.contains("the disk") && !window.seen.contains('\u{7}'), "{}", window.seen);
+}
+
+#[test]
+fn an_answer_tells_the_terminal_nothing() {
+    let script = "replies:\n  - {text: \"a\\e]52;c;eA==\\ab\\e[2Jc\"}\ndefault: {reply: {text: a title}}\n";
+    let mut window = Window::open(script, &json!({}));
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.until_shown("\\u{1b}]52;c;eA==\\u{7}b\\u{1b}[2Jc");
+    window.say("/quit");
+    window.end();
+    assert!(!window.seen.contains('\u{1b}'), "{:?}", window.seen);
+}
+
+#[test]
+fn a_password_for_sudo_is_not_shown_while_it_is_typed() {
+    let script = r#"
+replies:
+  - {tool: {name: terminal, arguments: {command: "sudo true"}}}
+  - {text: it was tried}
+default: {reply: {text: a title}}
+"#;
+    let mut window =
+        Window::open(script, &json!({"approvals": {"mode": "off"}, "terminal": {"sandbox": "off"}}));
+    window.until_shown("❯ ");
+    window.say("begin");
+    window.until_shown("Password for sudo");
+    window.say("tell-nobody-22");
+    window.until_shown("it was tried");
+    window.say("and this is shown");
+    window.until_shown("and this is shown");
+    window.say("/quit");
+    window.end();
+    assert!(!window.seen.contains("tell-nobody"), "{}", window.seen);
+    let sent: Vec<String> = window
+        .server
+        .requests()
+        .iter()
+        .map(|sent| String::from_utf8_lossy(sent.body()).into_owned())
+        .collect();
+    assert!(!sent.iter().any(|body| body.contains("tell-nobody")), "{sent:?}");
 }

@@ -1,7 +1,7 @@
 //! The program itself: how long it takes to start and to answer, how much memory and disk it needs, how large its prompt
 //! is. The binary measured is the one that lies beside this one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -13,29 +13,20 @@ use super::Figure;
 
 const RUNS: usize = 25;
 
-pub(crate) fn measure() -> Result<Vec<Figure>> {
-    let binary = beside()?;
+pub(crate) fn measure(binary: &Path) -> Result<Vec<Figure>> {
     let server = ModelServer::start_blocking(Script::always("Hello.")).context("no model server")?;
     let home = home_for(&server)?;
-    let version = median(|| run(&binary, home.path(), &["--version"]))?;
-    let turn = median(|| run(&binary, home.path(), &["-Q", "-q", "hello"]))?;
+    let version = median(|| run(binary, home.path(), &["--version"]))?;
+    let turn = median(|| run(binary, home.path(), &["-Q", "-q", "hello"]))?;
     #[expect(clippy::cast_precision_loss, reason = "a file size for people")]
-    let megabytes = std::fs::metadata(&binary)?.len() as f64 / 1e6;
+    let megabytes = std::fs::metadata(binary)?.len() as f64 / 1e6;
     Ok(vec![
         Figure { name: "hermes --version, median", value: version },
         Figure { name: "one-shot turn, median", value: turn },
-        Figure { name: "one-shot turn, peak memory", value: peak_memory(&binary)? },
-        Figure { name: "prompt and tools of the CLI", value: prompt_tokens(&binary)? },
+        Figure { name: "one-shot turn, peak memory", value: peak_memory(binary)? },
+        Figure { name: "prompt and tools of the CLI", value: prompt_tokens(binary)? },
         Figure { name: "binary", value: megabytes },
     ])
-}
-
-pub(super) fn beside() -> Result<PathBuf> {
-    let binary = std::env::current_exe()?.with_file_name("hermes");
-    if !binary.exists() {
-        bail!("{} is not built; run `cargo build --release -p hermes` first", binary.display());
-    }
-    Ok(binary)
 }
 
 fn home_for(server: &ModelServer) -> Result<TempHome> {

@@ -1,5 +1,7 @@
 //! One line per tool call, as people read it.
 
+use std::fmt::Write as _;
+
 use hermes_text::{head, tail};
 
 /// Emoji, verb, and whether the detail is a path, whose end matters more than its beginning.
@@ -44,6 +46,45 @@ pub(crate) fn line(name: &str, preview: &str, seconds: f64, suffix: &str) -> Str
         _ => preview.to_owned(),
     };
     format!("  ┊ {emoji} {verb:<9} {detail}  {seconds:.1}s{suffix}")
+}
+
+pub(crate) const REASONING_BEGINS: &str = "┌─ Reasoning";
+pub(crate) const REASONING_ENDS: &str = "└─";
+const MOST_REASONING_LINES: usize = 10;
+const MOST_VERBOSE: usize = 2000;
+
+/// Formats reasoning that was not streamed: its first lines in a box.
+pub(crate) fn reasoning(text: &str) -> String {
+    let lines: Vec<&str> = text.trim().lines().collect();
+    let mut shown = format!("{REASONING_BEGINS}\n");
+    for line in lines.iter().take(MOST_REASONING_LINES) {
+        let _ = writeln!(shown, "{line}");
+    }
+    if let Some(more) = lines.len().checked_sub(MOST_REASONING_LINES).filter(|more| *more > 0) {
+        let _ = writeln!(shown, "... ({more} more lines)");
+    }
+    shown + REASONING_ENDS + "\n"
+}
+
+/// Formats the beginning of a call with all its arguments.
+pub(crate) fn verbose_start(number: usize, name: &str, arguments: &str) -> String {
+    let keys = match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments) {
+        Ok(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
+        Err(_) => String::new(),
+    };
+    format!("  📞 Tool {number}: {name}({keys})\n     Args: {}", bounded(arguments))
+}
+
+/// Formats the end of a call with its result.
+pub(crate) fn verbose_end(number: usize, seconds: f64, suffix: &str, result: &str) -> String {
+    let mark = if suffix.is_empty() { "✅" } else { "❌" };
+    format!("  {mark} Tool {number} completed in {seconds:.2}s{suffix}\n     Result: {}", bounded(result))
+}
+
+fn bounded(text: &str) -> String {
+    let left_out = text.chars().count().saturating_sub(MOST_VERBOSE);
+    let shown = head(text.trim_end(), MOST_VERBOSE);
+    if left_out == 0 { shown.to_owned() } else { format!("{shown}... ({left_out} more characters)") }
 }
 
 #[cfg(test)]

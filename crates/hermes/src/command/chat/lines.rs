@@ -7,7 +7,6 @@ use anyhow::Result;
 use hermes_agent::{
     Agent, Conversation, CutOff, ReviewDue, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork,
 };
-use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_task::Tasks;
 use hermes_tools::{Notice, Yolo};
@@ -20,7 +19,7 @@ use super::referring::{Referring, with_references};
 use super::signals::{Heard, Signals};
 use super::slash::{self, After};
 use super::summary;
-use super::terminal::{Driven, Patience, Shown, Terminal, WhileRunning, drive};
+use super::terminal::{Driven, Patience, Shown, Terminal, WhileRunning, display_settings, drive};
 use crate::cli::{self, ChatArguments};
 use crate::context::Context;
 use crate::output::Output;
@@ -54,7 +53,7 @@ pub(crate) async fn run(
     context: &Context,
     output: &Output,
 ) -> Result<ExitCode> {
-    let display = DisplaySettings::resolve(&wired.config, &context.env);
+    let display = display_settings(wired, arguments, context);
     let recap = display.resume_display != "minimal";
     let input = Input::Person(None);
     let (patience, clock) = (Patience::from_config(&wired.config), wired.agent.clock.clone());

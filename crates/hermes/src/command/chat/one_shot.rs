@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use hermes_agent::TurnResult;
-use hermes_config::settings::DisplaySettings;
 use hermes_store::EndReason;
 use hermes_types::{Cancel, Usage};
 use serde_json::json;
@@ -16,7 +15,7 @@ use super::opening::{self, Opened};
 use super::referring::{Referring, with_references};
 use super::signals::Signals;
 use super::summary;
-use super::terminal::{Patience, Shown, Terminal, WhileRunning, drive};
+use super::terminal::{Patience, Shown, Terminal, WhileRunning, display_settings, drive};
 use crate::cli::ChatArguments;
 use crate::context::Context;
 use crate::output::Output;
@@ -32,7 +31,7 @@ pub(crate) async fn run(
 ) -> Result<ExitCode> {
     let quiet = arguments.quiet || arguments.oneshot.is_some();
     let shown = if quiet { Shown::Nothing } else { Shown::Everything };
-    let display = DisplaySettings::resolve(&wired.config, &context.env);
+    let display = display_settings(wired, arguments, context);
     let mut input =
         if std::io::stdin().is_terminal() && !quiet { Input::Person(None) } else { Input::Nobody };
     let agent = &wired.agent;

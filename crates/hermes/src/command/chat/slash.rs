@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use hermes_agent::Compressed;
 use hermes_config::set;
+use hermes_config::settings::ToolProgress;
 use hermes_gateway::slash::{self, Surface};
 use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_store::EndReason;
@@ -96,6 +97,7 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
         "resume" => resume(talk, rest).await?,
         "personality" => put_on(talk, rest),
         "reasoning" => reasoning(talk, rest),
+        "verbose" => cycle_tool_progress(talk),
         "model" => model(talk, rest),
         "yolo" => yolo(talk, rest),
         "version" => talk.output.line(&cli::version()),
@@ -510,13 +512,36 @@ fn reasoning(talk: &mut Talk<'_>, level: &str) {
         talk.output.line(&format!("Reasoning effort: {effort}"));
         return;
     }
+    if let Some(shown) = match level {
+        "show" | "on" => Some(true),
+        "hide" | "off" => Some(false),
+        _ => None,
+    } {
+        keep(talk, "display.show_reasoning", if shown { "true" } else { "false" });
+        talk.terminal.display.show_reasoning = shown;
+        talk.output.line(if shown { "Reasoning is shown." } else { "Reasoning is hidden." });
+        return;
+    }
     let Some(effort) = Effort::parse(level) else {
-        talk.output.line("Levels are none, minimal, low, medium, high and xhigh.");
+        talk.output.line("Usage: /reasoning [none|minimal|low|medium|high|xhigh|show|hide]");
         return;
     };
     keep(talk, "agent.reasoning_effort", effort.as_str());
     talk.wired.agent.asking.effort = Some(effort);
     talk.output.line(&format!("Reasoning effort: {}", effort.as_str()));
+}
+
+/// Shows more of what tools do: off, new, all, verbose, and from the beginning.
+fn cycle_tool_progress(talk: &mut Talk<'_>) {
+    let (next, name) = match talk.terminal.display.tool_progress {
+        ToolProgress::Off => (ToolProgress::New, "new"),
+        ToolProgress::New => (ToolProgress::All, "all"),
+        ToolProgress::All => (ToolProgress::Verbose, "verbose"),
+        ToolProgress::Verbose => (ToolProgress::Off, "off"),
+    };
+    keep(talk, "display.tool_progress", name);
+    talk.terminal.display.tool_progress = next;
+    talk.output.line(&format!("Tool progress: {name}"));
 }
 
 /// Saves a setting; a home that cannot be written to keeps it for this chat only, which is said.

@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use hermes_config::Config;
 use hermes_config::settings::{ApprovalSettings, DisplaySettings, ToolProgress};
+use hermes_text::escape_terminal;
 use hermes_types::{
     Answer, Approval, BoxFuture, CallId, Cancel, Clock, Delta, Event, Frontend, OutcomeStatus, Question,
+    Secret,
 };
 use tokio::sync::oneshot;
 
 use super::feed;
 use super::input::{Input, is_command};
 use super::signals::{Heard, Signals};
+use crate::cli::ChatArguments;
+use crate::context::Context;
+use crate::menu::HiddenInput;
 use crate::output::Output;
+use crate::wiring::Wired;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +45,24 @@ impl Patience {
     }
 }
 
+/// Returns how much is shown: what the configuration says, and `--verbose` over it.
+pub(crate) fn display_settings(
+    wired: &Wired,
+    arguments: &ChatArguments,
+    context: &Context,
+) -> DisplaySettings {
+    let mut display = DisplaySettings::resolve(&wired.config, &context.env);
+    if arguments.verbose {
+        display.tool_progress = ToolProgress::Verbose;
+    }
+    display
+}
+
 /// The surface of a chat in a terminal.
 pub(crate) struct Terminal<'a> {
     output: &'a Output,
     shown: Shown,
-    display: DisplaySettings,
+    pub(crate) display: DisplaySettings,
     clock: Arc<dyn Clock>,
     patience: Patience,
     /// Whether somebody can answer a question.
@@ -53,12 +72,29 @@ pub(crate) struct Terminal<'a> {
 
 #[derive(Default)]
 struct State {
-    /// What of the current answer is on the screen.
+    /// What of the current answer is on the screen, as the model wrote it.
     written: String,
-    running: HashMap<CallId, (String, Duration)>,
+    /// The text before the last tool call.
+    before_tools: String,
+    /// Reasoning that is not on the screen yet, because answers are not streamed.
+    reasoning: String,
+    /// Whether the cursor stands behind something.
+    mid_line: bool,
+    /// Whether the box around the reasoning is open.
+    in_reasoning: bool,
+    running: HashMap<CallId, RunningCall>,
+    calls: usize,
     last_tool: String,
     /// Who waits for the next line typed.
     waiting: Option<oneshot::Sender<String>>,
+}
+
+/// A tool call that has begun.
+#[derive(Debug, Default)]
+struct RunningCall {
+    number: usize,
+    preview: String,
+    began: Duration,
 }
 
 impl<'a> Terminal<'a> {
@@ -88,22 +124,28 @@ impl<'a> Terminal<'a> {
 
     /// Shows the end of an answer, whatever of it has been shown already.
     pub(crate) fn finish(&self, response: &str) {
-        let written = std::mem::take(&mut self.state().written);
+        let (written, before_tools) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.written), std::mem::take(&mut state.before_tools))
+        };
         if self.shown == Shown::Nothing {
             return;
         }
-        if written.trim() == response.trim() && !written.is_empty() {
-            if !written.ends_with('\n') {
-                self.output.line("");
-            }
-        } else {
-            if !written.is_empty() && !written.ends_with('\n') {
-                self.output.line("");
-            }
-            self.output.line(response);
+        self.show_reasoning();
+        let response = response.trim();
+        // After an empty last answer the text before the tools is the answer, and it is on the screen.
+        let is_shown =
+            if written.trim().is_empty() { before_tools.trim() } else { written.trim() } == response;
+        self.end_line();
+        if !is_shown {
+            self.output.line(&escape_terminal(response));
+        }
+        if self.display.bell_on_complete {
+            self.output.ring();
         }
     }
 
+    /// Puts a part of an answer on the screen.
     fn write(&self, text: &str) {
         let mut state = self.state();
         // The first words of an answer are not preceded by blank lines.
@@ -113,47 +155,94 @@ impl<'a> Terminal<'a> {
         }
         state.written.push_str(text);
         drop(state);
-        self.output.text(text);
+        self.close_reasoning();
+        self.put(text);
     }
 
-    /// A line of its own, wherever the cursor stands.
-    fn note(&self, text: &str) {
-        let mut state = self.state();
-        let open = !state.written.is_empty() && !state.written.ends_with('\n');
-        if open {
-            state.written.push('\n');
-        }
-        drop(state);
-        if open {
-            self.output.line("");
-        }
-        self.output.line(text);
-    }
-
-    fn tool_ended(&self, id: &CallId, name: &str, status: OutcomeStatus) {
-        let (preview, repeated) = {
-            let mut state = self.state();
-            let began = state.running.remove(id);
-            let repeated = state.last_tool == name;
-            name.clone_into(&mut state.last_tool);
-            (began, repeated)
-        };
-        let (preview, began) = preview.unwrap_or_default();
-        let wanted = match self.display.tool_progress {
-            ToolProgress::Off => false,
-            ToolProgress::New => !repeated,
-            ToolProgress::All | ToolProgress::Verbose => true,
-        };
-        if !wanted {
+    /// Shows reasoning as it comes, or keeps it until the answer is shown.
+    fn reason(&self, text: &str) {
+        if !self.display.streaming {
+            self.state().reasoning.push_str(text);
             return;
         }
-        let seconds = self.clock.monotonic().saturating_sub(began).as_secs_f64();
+        if !std::mem::replace(&mut self.state().in_reasoning, true) {
+            self.end_line();
+            self.output.line(feed::REASONING_BEGINS);
+        }
+        self.put(text);
+    }
+
+    fn close_reasoning(&self) {
+        if std::mem::take(&mut self.state().in_reasoning) {
+            self.end_line();
+            self.output.line(feed::REASONING_ENDS);
+        }
+    }
+
+    /// Shows the reasoning that was kept, and closes the box of what was streamed.
+    fn show_reasoning(&self) {
+        self.close_reasoning();
+        let kept = std::mem::take(&mut self.state().reasoning);
+        if !kept.trim().is_empty() {
+            self.end_line();
+            self.output.text(&escape_terminal(&feed::reasoning(&kept)));
+        }
+    }
+
+    fn put(&self, text: &str) {
+        self.state().mid_line = !text.ends_with('\n');
+        self.output.text(&escape_terminal(text));
+    }
+
+    /// Moves the cursor to the beginning of a line.
+    fn end_line(&self) {
+        if std::mem::take(&mut self.state().mid_line) {
+            self.output.line("");
+        }
+    }
+
+    /// Shows a line of its own, wherever the cursor stands.
+    fn note(&self, text: &str) {
+        self.end_line();
+        self.output.line(&escape_terminal(text));
+    }
+
+    fn tool_started(&self, id: CallId, name: &str, preview: String, arguments: &str) {
+        let number = {
+            let mut state = self.state();
+            state.calls += 1;
+            let call = RunningCall { number: state.calls, preview, began: self.clock.monotonic() };
+            state.running.insert(id, call);
+            state.calls
+        };
+        if self.shown == Shown::Everything && self.display.tool_progress == ToolProgress::Verbose {
+            self.show_reasoning();
+            self.note(&feed::verbose_start(number, name, arguments));
+        }
+    }
+
+    fn tool_ended(&self, id: &CallId, name: &str, status: OutcomeStatus, result: &str) {
+        let (call, repeated) = {
+            let mut state = self.state();
+            let call = state.running.remove(id).unwrap_or_default();
+            let repeated = state.last_tool == name;
+            name.clone_into(&mut state.last_tool);
+            (call, repeated)
+        };
+        let seconds = self.clock.monotonic().saturating_sub(call.began).as_secs_f64();
         let suffix = match status {
             OutcomeStatus::Done => "",
             OutcomeStatus::Cancelled => " [cancelled]",
             OutcomeStatus::Failed | OutcomeStatus::Unknown => " [error]",
         };
-        self.note(&feed::line(name, &preview, seconds, suffix));
+        let line = match self.display.tool_progress {
+            ToolProgress::Off => return,
+            ToolProgress::New if repeated => return,
+            ToolProgress::New | ToolProgress::All => feed::line(name, &call.preview, seconds, suffix),
+            ToolProgress::Verbose => feed::verbose_end(call.number, seconds, suffix, result),
+        };
+        self.show_reasoning();
+        self.note(&line);
     }
 
     /// A subagent's calls and notices, one line each.
@@ -221,31 +310,58 @@ impl<'a> Terminal<'a> {
     }
 }
 
+impl Terminal<'_> {
+    /// Asks for something that is not shown while it is typed.
+    async fn ask_secret(&self, prompt: &str, cancel: &Cancel) -> Answer {
+        self.end_line();
+        let Some(hidden) = HiddenInput::begin() else { return Answer::Unavailable };
+        self.output.text(&format!("{prompt}: "));
+        let line = self.line(self.patience.approve, cancel).await;
+        drop(hidden);
+        self.output.line("");
+        match line {
+            Ok(line) => Answer::Secret(Secret::new(line.trim_end_matches(['\n', '\r']))),
+            Err(none) => none,
+        }
+    }
+}
+
 impl Frontend for Terminal<'_> {
     fn show(&self, event: Event) {
         match event {
-            Event::ToolStarted { id, preview, .. } => {
-                self.state().running.insert(id, (preview, self.clock.monotonic()));
+            Event::ToolStarted { id, name, preview, arguments } => {
+                self.tool_started(id, &name, preview, &arguments);
             }
             _ if self.shown == Shown::Nothing => {}
-            Event::ToolEnded { id, name, status, .. } => self.tool_ended(&id, &name, status),
+            Event::ToolEnded { id, name, status, result } => self.tool_ended(&id, &name, status, &result),
             Event::Delta(Delta::Text(text)) if self.display.streaming => self.write(&text),
+            Event::Delta(Delta::Reasoning(text)) if self.display.show_reasoning => self.reason(&text),
             Event::Delta(Delta::Restart) => {
+                self.close_reasoning();
                 self.note("(the connection was lost; the answer starts again)");
                 self.state().written.clear();
             }
             Event::Child { label, event } => self.show_child(&label, &event),
             Event::SegmentEnded => {
-                let open = !self.state().written.is_empty();
-                if open {
+                self.show_reasoning();
+                let text = std::mem::take(&mut self.state().written);
+                if !text.is_empty() {
                     self.note("");
-                    self.state().written.clear();
+                    self.state().before_tools = text;
                 }
             }
             Event::Notice { text, .. } | Event::Delta(Delta::Status(text)) => {
                 self.note(&format!("  ┊ {text}"));
             }
-            _ => {}
+            Event::TurnStarted { .. } => {
+                let mut state = self.state();
+                state.before_tools.clear();
+                state.calls = 0;
+            }
+            Event::Delta(Delta::Text(_) | Delta::Reasoning(_) | Delta::ToolStarted { .. })
+            | Event::Step { .. }
+            | Event::Spent { .. }
+            | Event::TurnEnded { .. } => {}
         }
     }
 
@@ -257,8 +373,7 @@ impl Frontend for Terminal<'_> {
             match question {
                 Question::Approve { command, danger } => self.approve(&command, &danger.reason, cancel).await,
                 Question::Clarify { question, choices } => self.clarify(&question, &choices, cancel).await,
-                // A secret must not be shown while it is typed, and a terminal without a screen cannot hide it.
-                Question::Secret { .. } => Answer::Unavailable,
+                Question::Secret { prompt, .. } => self.ask_secret(&prompt, cancel).await,
             }
         })
     }
