@@ -198,7 +198,11 @@ async fn close(
     turn: &TurnId,
     outcome: Result<TurnOutcome, AgentError>,
 ) -> Result<Ran, ApiError> {
+    // Without a call in it nothing is kept for a conversation, and a thousand notes would outlast a burst.
+    let used_tools = !matches!(outcome, Ok(TurnOutcome::Ended(_)))
+        || conversation.messages().iter().any(|message| message.role == Role::Tool);
     match tools {
+        ToolState::Kept if !used_tools => {}
         ToolState::Kept => app.idle.note(conversation.task(), app.gateway.clock.monotonic()),
         ToolState::Dropped => agent.release(conversation.task()),
     }

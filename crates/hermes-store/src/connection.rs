@@ -65,7 +65,7 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
     connection.busy_timeout(BUSY_TIMEOUT).map_err(fail)?;
     connection
-        .execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY;")
+        .execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -500; PRAGMA temp_store = MEMORY;")
         .map_err(fail)?;
     Ok(connection)
 }

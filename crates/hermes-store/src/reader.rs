@@ -1,10 +1,10 @@
 //! The threads that read. Each has a connection of its own and sees the last committed state.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -27,16 +27,17 @@ pub(crate) enum Access {
     Immutable,
 }
 
-/// A thread that has waited this long gives its memory back.
-const IDLE: Duration = Duration::from_secs(10);
-
 #[derive(Debug, Clone)]
 pub(crate) struct Readers {
     queue: Sender<Job>,
+    /// Which threads are to free their page caches after their next job.
+    release: Arc<[AtomicBool; THREADS]>,
 }
 
 /// A reading thread's own state; the connection is opened by the first read.
 pub(crate) struct Reader {
+    number: usize,
+    release: Arc<[AtomicBool; THREADS]>,
     path: PathBuf,
     access: Access,
     open: Option<(Connection, Columns)>,
@@ -46,16 +47,27 @@ impl Readers {
     pub(crate) fn start(path: &Path, access: Access) -> Result<Self> {
         let (queue, jobs) = channel::<Job>();
         let jobs = Arc::new(Mutex::new(jobs));
-        for number in 1..=THREADS {
-            let reader = Reader { path: path.to_owned(), access, open: None };
+        let release: Arc<[AtomicBool; THREADS]> = Arc::default();
+        for number in 0..THREADS {
+            let reader =
+                Reader { number, release: release.clone(), path: path.to_owned(), access, open: None };
             let jobs = Arc::clone(&jobs);
             thread::Builder::new()
-                .name(format!("store-read-{number}"))
+                .name(format!("store-read-{}", number + 1))
                 .stack_size(512 * 1024)
                 .spawn(move || reader.run(&jobs))
                 .map_err(|error| Error::Other { path: path.to_owned(), detail: error.to_string() })?;
         }
-        Ok(Self { queue })
+        Ok(Self { queue, release })
+    }
+
+    /// Frees the page caches. A thread that is busy frees its own when it is done.
+    pub(crate) fn release_memory(&self) {
+        for wanted in self.release.iter() {
+            wanted.store(true, Ordering::Relaxed);
+            // Wakes a thread; whichever comes, looks whether it is meant.
+            let _ = self.queue.send(Box::new(|_| {}));
+        }
     }
 
     pub(crate) fn submit<T, F>(&self, run: F) -> Pending<T>
@@ -77,19 +89,19 @@ impl Reader {
     fn run(mut self, jobs: &Mutex<Receiver<Job>>) {
         loop {
             let Ok(waiting) = jobs.lock() else { return };
-            let next = waiting.recv_timeout(IDLE);
+            let next = waiting.recv();
             drop(waiting);
-            match next {
-                Ok(job) => job(&mut self),
-                Err(RecvTimeoutError::Timeout) => self.shrink(),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+            let Ok(job) = next else { return };
+            job(&mut self);
+            self.release_memory_if_wanted();
         }
     }
 
-    /// Gives back the pages it holds in memory: nobody has asked for a while.
-    fn shrink(&self) {
-        if let Some((connection, _)) = &self.open
+    fn release_memory_if_wanted(&self) {
+        let wanted =
+            self.release.get(self.number).is_some_and(|wanted| wanted.swap(false, Ordering::Relaxed));
+        if wanted
+            && let Some((connection, _)) = &self.open
             && let Err(error) = connection.execute_batch("PRAGMA shrink_memory")
         {
             tracing::debug!(%error, "a reader keeps its memory");

@@ -35,7 +35,7 @@ const CHECKPOINT_EVERY: usize = 200;
 /// From this size on the log is written back at the start and between writes; 8 MB.
 const LARGE_LOG: u64 = 8 * 1024 * 1024;
 
-/// An idle writer looks once in a while whether another process left a rebuild unfinished, and gives its memory back.
+/// An idle writer looks once in a while whether another process left a rebuild unfinished.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
 
 /// What a write has survived when its caller hears of it.
@@ -64,6 +64,8 @@ pub(crate) enum Order {
     Write(Box<dyn Write>, Durability),
     /// Look for an index rebuild to go on with.
     TendIndex,
+    /// Free the page cache.
+    ReleaseMemory,
     Close(oneshot::Sender<Result<()>>),
 }
 
@@ -171,6 +173,7 @@ impl Writer {
                         writes.push(write);
                     }
                     Order::TendIndex => tending = true,
+                    Order::ReleaseMemory => self.release_memory(),
                     Order::Close(reply) => {
                         closing = Some(reply);
                         break;
@@ -179,9 +182,6 @@ impl Writer {
             }
             if writes.is_empty() {
                 tending = self.tend_index();
-                if !tending && closing.is_none() {
-                    let _ = self.connection.execute_batch("PRAGMA shrink_memory");
-                }
                 continue;
             }
             self.sync_to(durability, &mut synced);
@@ -304,6 +304,12 @@ impl Writer {
         }
         self.connection.execute_batch("COMMIT")?;
         Ok(())
+    }
+
+    fn release_memory(&self) {
+        if let Err(error) = self.connection.execute_batch("PRAGMA shrink_memory") {
+            tracing::debug!(%error, "the writer keeps its memory");
+        }
     }
 
     /// One step of a rebuild; true while there is more to do.

@@ -31,7 +31,7 @@ struct Budget<'a> {
 /// Measures everything and judges it. A debug build of the chores builds the release and hands over to it.
 pub(crate) fn run() -> Result<ExitCode> {
     if cfg!(debug_assertions) {
-        return hand_over();
+        return hand_over("budgets");
     }
     let binary = std::env::current_exe()?.with_file_name("hermes");
     let mut figures = store::measure()?;
@@ -56,9 +56,20 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Runs 20,000 API turns and 2,000 chat messages, and prints what they leave behind.
+pub(crate) fn soak() -> Result<ExitCode> {
+    if cfg!(debug_assertions) {
+        return hand_over("soak");
+    }
+    for figure in gateway::soak(&std::env::current_exe()?.with_file_name("hermes"))? {
+        println!("{:<32} {:>8.2}", figure.name, figure.value);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Builds what is measured, in release, and runs the release build of this program.
 #[expect(clippy::disallowed_methods, reason = "a chore runs the programs it needs")]
-fn hand_over() -> Result<ExitCode> {
+fn hand_over(task: &str) -> Result<ExitCode> {
     let root = workspace::root();
     let build = ["build", "--release", "-p", "hermes", "-p", "hermes-testkit", "-p", "xtask"];
     let built = Command::new(env!("CARGO")).args(build).current_dir(&root).status()?;
@@ -67,7 +78,7 @@ fn hand_over() -> Result<ExitCode> {
     }
     let this = std::env::current_exe()?;
     let target = this.parent().and_then(Path::parent).context("no target folder")?;
-    let measured = Command::new(target.join("release/xtask")).arg("budgets").current_dir(&root).status()?;
+    let measured = Command::new(target.join("release/xtask")).arg(task).current_dir(&root).status()?;
     Ok(if measured.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

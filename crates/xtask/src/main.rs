@@ -1,4 +1,5 @@
 //! Chores of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release build,
+//! `cargo xtask soak` runs only its long load and shows what that leaves behind,
 //! `cargo xtask docs` writes the reference pages from the tables they describe.
 //!
 //! The laws are tests as well, so that `cargo nextest run` is enough to find a breach.
@@ -14,13 +15,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-const USAGE: &str = "usage: cargo xtask <laws|budgets|docs>";
+const USAGE: &str = "usage: cargo xtask <laws|budgets|soak|docs>";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
     let done = match task.as_deref() {
         Some("laws") => laws(),
         Some("budgets") => budgets::run(),
+        Some("soak") => budgets::soak(),
         Some("docs") => docs::write(),
         _ => Err(anyhow::anyhow!(USAGE)),
     };

@@ -50,6 +50,7 @@ const TIDY_EVERY: Duration = Duration::from_secs(5);
 const RELEASE_EVERY: Duration = Duration::from_secs(10);
 /// Session logs written in one go, so that they never take a core for themselves.
 const LOGS_AT_ONCE: usize = 100;
+const LOGS_WHEN_IDLE: usize = 500;
 /// And at the end.
 const LAST_LOGS: Duration = Duration::from_secs(3);
 
@@ -355,6 +356,7 @@ impl Running {
             }
             if clock.monotonic().saturating_sub(released) > RELEASE_EVERY {
                 released = clock.monotonic();
+                self.gateway.store.release_memory();
                 release_memory();
             }
             let wait = if self.gateway.is_draining() { LOOK_EVERY } else { TIDY_EVERY };
@@ -375,7 +377,8 @@ impl Running {
                 () = clock.sleep(wait) => {
                     self.gateway.tidy().await;
                     update::report(&self.gateway).await;
-                    self.logs.write(&self.gateway.live.home().sessions(), LOGS_AT_ONCE, clock.now()).await;
+                    let most = if self.running() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
+                    self.logs.write(&self.gateway.live.home().sessions(), most, clock.now()).await;
                     None
                 }
             };
