@@ -29,24 +29,14 @@ impl Drop for Mode {
     }
 }
 
-/// Hides what is typed until it is dropped; whoever reads standard input goes on reading it.
-pub(crate) struct HiddenInput(#[expect(dead_code, reason = "dropping it shows what is typed again")] Mode);
-
-impl HiddenInput {
-    /// Returns nothing where standard input is no terminal.
-    pub(crate) fn begin() -> Option<Self> {
-        Mode::enter(|mode| mode.local_modes.remove(LocalModes::ECHO)).map(Self)
-    }
-}
-
 /// A line that is not shown while it is typed. Nothing where there is no terminal, or at the end of what is typed.
 pub(crate) fn hidden_line(question: &str) -> Option<String> {
-    let hidden = HiddenInput::begin()?;
+    let mode = Mode::enter(|mode| mode.local_modes.remove(LocalModes::ECHO))?;
     let mut screen = io::stderr();
     let _ = write!(screen, "{question}").and_then(|()| screen.flush());
     let mut line = String::new();
     let read = io::stdin().read_line(&mut line);
-    drop(hidden);
+    drop(mode);
     let _ = writeln!(screen);
     read.ok().filter(|count| *count > 0).map(|_| line.trim().to_owned())
 }

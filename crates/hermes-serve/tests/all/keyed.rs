@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_testkit::TestClock;
-use hermes_types::{ModelError, TurnState};
+use hermes_types::{ModelError, Role, TurnState};
 use serde_json::{Value, json};
 
 use super::support::{Bench, Step, TestModel, read_all};
@@ -111,8 +111,13 @@ async fn pass(clock: &TestClock, span: Duration) {
 #[tokio::test]
 async fn what_tools_keep_for_a_named_session_is_given_back_when_nobody_comes() {
     let clock = TestClock::new();
-    let bench = Bench::at(&clock, TestModel::echo()).await;
+    let model = TestModel::new(|said, request| match request.messages.last() {
+        Some(message) if message.role == Role::User && said != "hello" => Step::Call("risky", "{}"),
+        _ => Step::Say("done".into()),
+    });
+    let bench = Bench::at(&clock, model).await;
     let talk = [("X-Hermes-Session-Id", "my-talk")];
+    bench.send("POST", CHAT, &[("X-Hermes-Session-Id", "no-tools")], &say("hello", false)).await;
     bench.send("POST", CHAT, &talk, &say("one", false)).await;
     bench.send("POST", CHAT, &[], &say("nameless", false)).await;
     assert!(!bench.ended().contains(&"my-talk".to_owned()), "its next request finds it");

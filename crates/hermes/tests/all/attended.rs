@@ -390,7 +390,8 @@ fn an_answer_tells_the_terminal_nothing() {
     window.until_shown("\\u{1b}]52;c;eA==\\u{7}b\\u{1b}[2Jc");
     window.say("/quit");
     window.end();
-    assert!(!window.seen.contains('\u{1b}'), "{:?}", window.seen);
+    let shown = window.seen.replace("\u{1b}[?2004h", "").replace("\u{1b}[?2004l", "");
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
 }
 
 #[test]
@@ -420,4 +421,27 @@ default: {reply: {text: a title}}
         .map(|sent| String::from_utf8_lossy(sent.body()).into_owned())
         .collect();
     assert!(!sent.iter().any(|body| body.contains("tell-nobody")), "{sent:?}");
+}
+
+#[test]
+fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
+    let script = "replies:\n  - {when: {user_contains: long}, text: one}\n  - {when: {user_contains: typed}, text: two}\ndefault: {reply: {text: a title}}\n";
+    let mut window = Window::open(script, &json!({}));
+    window.until_shown("❯ ");
+    let long = "long ".repeat(2_000);
+    window.say(&long);
+    window.until_shown("one\r\n");
+    window.say("\u{1b}[200~first\rsecond\n/quit\u{1b}[201~ and typod\u{7f}\u{7f}ed");
+    window.until_shown("two\r\n");
+    let requests = window.server.requests();
+    let sent: Vec<String> = requests.iter().filter_map(|request| request.last_user_text()).collect();
+    for expected in [long.trim(), "first\nsecond\n/quit and typed"] {
+        assert!(sent.iter().any(|sent| sent == expected), "{expected:?}: {sent:?}");
+    }
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+    let modes = rustix::termios::tcgetattr(window.screen.as_ref().unwrap()).unwrap().local_modes;
+    use rustix::termios::LocalModes;
+    assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?}");
+    assert!(window.seen.contains("\u{1b}[?2004h") && window.seen.contains("\u{1b}[?2004l"));
 }

@@ -1,46 +1,105 @@
-//! Lines a person types, read beside everything else.
+//! Messages a person types, read beside everything else.
+//!
+//! On a terminal lines are edited here (`line_buffer`). Invariant: the terminal is as it was when the input is dropped, and
+//! before the program exits early (`restore_terminal`).
 
-use std::io::{BufRead, StdinLock};
+use std::io::{IsTerminal as _, Read as _, StdinLock, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
+
+use super::line_buffer::{LineBuffer, Typed};
 
 /// What is already there, or comes within this time of a line, was pasted with it, and is one message.
 const PASTED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 15_000_000 };
+const MARK_PASTES: &str = "\u{1b}[?2004h";
+const DO_NOT_MARK_PASTES: &str = "\u{1b}[?2004l";
+
+/// How the terminal was before lines were edited here.
+static TERMINAL_BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Where messages come from.
 pub(crate) enum Input {
     /// Somebody sits at the terminal; reading begins when the first line is wanted.
-    Person(Option<mpsc::UnboundedReceiver<String>>),
+    Person { messages: Option<mpsc::UnboundedReceiver<String>>, typing: Arc<Typing> },
     /// Nobody: a pipe, a service.
     Nobody,
 }
 
+/// What the reader of the terminal is told while it waits.
+#[derive(Debug, Default)]
+pub(crate) struct Typing {
+    /// Nothing that is typed is shown.
+    hidden: AtomicBool,
+    /// What was typed of the current line is forgotten.
+    discard: AtomicBool,
+}
+
+impl Typing {
+    pub(crate) fn hide(&self, hidden: bool) {
+        self.hidden.store(hidden, Ordering::Relaxed);
+    }
+
+    pub(crate) fn discard_line(&self) {
+        self.discard.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Input {
+    pub(crate) fn person() -> Self {
+        Self::Person { messages: None, typing: Arc::default() }
+    }
+
     /// The next message; nothing when there will be no more. Pasted lines are one message; a command stands for itself.
     pub(crate) async fn next(&mut self) -> Option<String> {
         match self {
-            Self::Person(messages) => messages.get_or_insert_with(read).recv().await,
+            Self::Person { messages, typing } => {
+                messages.get_or_insert_with(|| read(typing.clone())).recv().await
+            }
             Self::Nobody => std::future::pending().await,
         }
     }
 
-    pub(crate) fn is_anybody(&self) -> bool {
-        matches!(self, Self::Person(_))
+    /// Returns what the reader can be told; nothing where nobody types.
+    pub(crate) fn typing(&self) -> Option<Arc<Typing>> {
+        match self {
+            Self::Person { typing, .. } => Some(typing.clone()),
+            Self::Nobody => None,
+        }
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        restore_terminal();
+    }
+}
+
+/// Puts the terminal back as it was. Safe to call at any time.
+pub(crate) fn restore_terminal() {
+    let before = TERMINAL_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(before) = before {
+        show(DO_NOT_MARK_PASTES);
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
     }
 }
 
 /// Reads on a thread of its own, for reading standard input blocks. It ends with the process.
-fn read() -> mpsc::UnboundedReceiver<String> {
+fn read(typing: Arc<Typing>) -> mpsc::UnboundedReceiver<String> {
     let (messages, receiver) = mpsc::unbounded_channel();
+    let mut lines =
+        Lines { typing, edits: take_over_terminal(), buffer: LineBuffer::default(), bytes: Vec::new() };
     let reader = std::thread::Builder::new().name("standard-input".to_owned());
     let started = reader.spawn(move || {
         let mut input = std::io::stdin().lock();
         let mut waiting = None;
-        while let Some(first) = waiting.take().or_else(|| next_line(&mut input)) {
+        while let Some(first) = waiting.take().or_else(|| lines.next(&mut input)) {
             let mut message = first;
-            while may_go_on(&message) && is_more_there(&input) {
-                match next_line(&mut input) {
+            while may_go_on(&message) && lines.is_more_there(&input) {
+                match lines.next(&mut input) {
                     None => break,
                     Some(line) if is_command(&line) => {
                         waiting = Some(line);
@@ -63,16 +122,97 @@ fn read() -> mpsc::UnboundedReceiver<String> {
     receiver
 }
 
-/// The next line; what is no text becomes text with marks in it, because a stray byte must not end a conversation.
-fn next_line(input: &mut StdinLock<'_>) -> Option<String> {
-    let mut line = Vec::new();
-    let read = input.read_until(b'\n', &mut line).is_ok_and(|count| count > 0);
-    read.then(|| String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned())
+/// Makes the terminal hand over each key, so that lines are edited here; tells whether it does.
+fn take_over_terminal() -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return false;
+    }
+    let Ok(before) = tcgetattr(std::io::stdin()) else { return false };
+    let is_set = set_key_mode(&before);
+    if is_set {
+        *TERMINAL_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        show(MARK_PASTES);
+    }
+    is_set
 }
 
-fn is_more_there(input: &StdinLock<'_>) -> bool {
-    let mut waited_for = [PollFd::new(input, PollFlags::IN)];
-    poll(&mut waited_for, Some(&PASTED_WITHIN)).is_ok_and(|ready| ready > 0)
+fn set_key_mode(before: &Termios) -> bool {
+    let mut mode = before.clone();
+    mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    mode.special_codes[SpecialCodeIndex::VMIN] = 1;
+    mode.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(std::io::stdin(), OptionalActions::Now, &mode).is_ok()
+}
+
+/// Shows what a person types where they type it.
+fn show(text: &str) {
+    let mut screen = std::io::stdout().lock();
+    // A screen that is gone shows nothing.
+    let _ = screen.write_all(text.as_bytes()).and_then(|()| screen.flush());
+}
+
+/// Lines as they come from standard input.
+struct Lines {
+    typing: Arc<Typing>,
+    /// Whether keys come one by one.
+    edits: bool,
+    buffer: LineBuffer,
+    /// What was read and not looked at, the next byte last.
+    bytes: Vec<u8>,
+}
+
+impl Lines {
+    /// Returns the next line; nothing at the end. What is no text becomes text with marks in it, because a stray byte must
+    /// not end a conversation.
+    fn next(&mut self, input: &mut StdinLock<'_>) -> Option<String> {
+        loop {
+            let Some(byte) = self.next_byte(input) else { return self.buffer.take_rest() };
+            if self.typing.discard.swap(false, Ordering::Relaxed) {
+                self.buffer.clear();
+            }
+            match self.buffer.push(byte) {
+                Typed::Echo(text) => self.echo(&text),
+                Typed::Line(line) => {
+                    if self.edits {
+                        show("\n");
+                    }
+                    return Some(line);
+                }
+                Typed::EndOfInput => return None,
+                Typed::Nothing => {}
+            }
+        }
+    }
+
+    fn next_byte(&mut self, input: &mut StdinLock<'_>) -> Option<u8> {
+        if let Some(byte) = self.bytes.pop() {
+            return Some(byte);
+        }
+        let mut read = [0; 4096];
+        let count = loop {
+            match input.read(&mut read) {
+                Ok(count) => break count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        };
+        self.bytes.extend(read.get(..count)?.iter().rev());
+        self.bytes.pop()
+    }
+
+    fn echo(&self, text: &str) {
+        if self.edits && !self.typing.hidden.load(Ordering::Relaxed) {
+            show(text);
+        }
+    }
+
+    fn is_more_there(&self, input: &StdinLock<'_>) -> bool {
+        if !self.bytes.is_empty() {
+            return true;
+        }
+        let mut waited_for = [PollFd::new(input, PollFlags::IN)];
+        poll(&mut waited_for, Some(&PASTED_WITHIN)).is_ok_and(|ready| ready > 0)
+    }
 }
 
 fn may_go_on(message: &str) -> bool {

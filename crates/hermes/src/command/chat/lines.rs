@@ -55,7 +55,7 @@ pub(crate) async fn run(
 ) -> Result<ExitCode> {
     let display = display_settings(wired, arguments, context);
     let recap = display.resume_display != "minimal";
-    let input = Input::Person(None);
+    let input = Input::person();
     let (patience, clock) = (Patience::from_config(&wired.config), wired.agent.clock.clone());
     let terminal = Terminal::new(output, Shown::Everything, display, clock, patience, &input);
     let began = wired.agent.clock.now();
@@ -204,6 +204,9 @@ impl Talk<'_> {
                         return None;
                     }
                     warned = true;
+                    if let Some(typing) = self.input.typing() {
+                        typing.discard_line();
+                    }
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
                 }
                 line = self.input.next() => return line,

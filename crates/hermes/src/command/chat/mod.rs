@@ -2,6 +2,7 @@
 
 mod feed;
 mod input;
+mod line_buffer;
 mod lines;
 mod one_shot;
 mod opening;

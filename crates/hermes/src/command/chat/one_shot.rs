@@ -32,8 +32,7 @@ pub(crate) async fn run(
     let quiet = arguments.quiet || arguments.oneshot.is_some();
     let shown = if quiet { Shown::Nothing } else { Shown::Everything };
     let display = display_settings(wired, arguments, context);
-    let mut input =
-        if std::io::stdin().is_terminal() && !quiet { Input::Person(None) } else { Input::Nobody };
+    let mut input = if std::io::stdin().is_terminal() && !quiet { Input::person() } else { Input::Nobody };
     let agent = &wired.agent;
     let patience = Patience::from_config(&wired.config);
     let terminal = Terminal::new(output, shown, display, agent.clock.clone(), patience, &input);

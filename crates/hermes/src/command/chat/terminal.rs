@@ -14,11 +14,10 @@ use hermes_types::{
 use tokio::sync::oneshot;
 
 use super::feed;
-use super::input::{Input, is_command};
+use super::input::{Input, Typing, is_command, restore_terminal};
 use super::signals::{Heard, Signals};
 use crate::cli::ChatArguments;
 use crate::context::Context;
-use crate::menu::HiddenInput;
 use crate::output::Output;
 use crate::wiring::Wired;
 
@@ -65,8 +64,8 @@ pub(crate) struct Terminal<'a> {
     pub(crate) display: DisplaySettings,
     clock: Arc<dyn Clock>,
     patience: Patience,
-    /// Whether somebody can answer a question.
-    somebody: bool,
+    /// Somebody who can answer a question.
+    typing: Option<Arc<Typing>>,
     state: Mutex<State>,
 }
 
@@ -106,8 +105,7 @@ impl<'a> Terminal<'a> {
         patience: Patience,
         input: &Input,
     ) -> Self {
-        let somebody = input.is_anybody();
-        Self { output, shown, display, clock, patience, somebody, state: Mutex::default() }
+        Self { output, shown, display, clock, patience, typing: input.typing(), state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -314,11 +312,11 @@ impl Terminal<'_> {
     /// Asks for something that is not shown while it is typed.
     async fn ask_secret(&self, prompt: &str, cancel: &Cancel) -> Answer {
         self.end_line();
-        let Some(hidden) = HiddenInput::begin() else { return Answer::Unavailable };
+        let Some(typing) = &self.typing else { return Answer::Unavailable };
+        typing.hide(true);
         self.output.text(&format!("{prompt}: "));
         let line = self.line(self.patience.approve, cancel).await;
-        drop(hidden);
-        self.output.line("");
+        typing.hide(false);
         match line {
             Ok(line) => Answer::Secret(Secret::new(line.trim_end_matches(['\n', '\r']))),
             Err(none) => none,
@@ -367,7 +365,7 @@ impl Frontend for Terminal<'_> {
 
     fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            if !self.somebody {
+            if self.typing.is_none() {
                 return Answer::Unavailable;
             }
             match question {
@@ -412,7 +410,10 @@ pub(crate) async fn drive<T>(
             biased;
             result = &mut turn => return Driven { result, typed },
             heard = signals.next() => match heard {
-                Heard::Interrupt if cancel.is_cancelled() => std::process::exit(130),
+                Heard::Interrupt if cancel.is_cancelled() => {
+                    restore_terminal();
+                    std::process::exit(130)
+                }
                 Heard::Interrupt | Heard::End => cancel.cancel(),
             },
             line = input.next(), if listening => match line {
