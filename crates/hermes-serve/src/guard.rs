@@ -105,7 +105,7 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
         ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("The body is larger than {limit} bytes"),
+            format!("The body is larger than {limit} bytes, or {most} with pictures"),
         )
     };
     if let Some(length) = headers.get(CONTENT_LENGTH) {

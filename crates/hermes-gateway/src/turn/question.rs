@@ -87,6 +87,9 @@ impl Gateway {
             (_, 0) if tag.is_some_and(|tag| self.desk.is_open(tag)) => {
                 "That question was put to somebody else; it is theirs to answer."
             }
+            (_, 0) if tag.is_some() && self.desk.asks_approval(key) => {
+                "That question is no longer open. Please answer the newer question."
+            }
             (_, 0) if tag.is_some() => "That question is no longer open.",
             (Approval::Deny, 0) => "No pending command to deny.",
             (Approval::Deny, _) => "❌ Command denied.",

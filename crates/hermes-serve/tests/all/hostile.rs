@@ -106,6 +106,42 @@ async fn bodies_that_are_too_large_are_refused_however_they_come() {
 }
 
 #[tokio::test]
+async fn a_photo_of_a_phone_is_taken_and_other_bodies_keep_their_limit() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let url = |bytes: usize| format!("data:image/jpeg;base64,{}", "A".repeat(bytes));
+    let chat = |url: &str| {
+        json!({"messages": [{"role": "user", "content": [
+            {"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": url}},
+        ]}]})
+    };
+    let respond = |url: &str| {
+        json!({"input": [{"role": "user", "content": [
+            {"type": "input_text", "text": "what is this?"}, {"type": "input_image", "image_url": url},
+        ]}]})
+    };
+    for (path, body, status) in [
+        ("/v1/chat/completions", chat(&url(12_000_000)), 200),
+        ("/v1/responses", respond(&url(12_000_000)), 200),
+        ("/v1/chat/completions", chat(&url(20_000_000)), 413),
+        ("/v1/responses", respond(&url(20_000_000)), 413),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "x".repeat(1_100_000)}]}),
+            413,
+        ),
+    ] {
+        let asked = bench.model.asked.lock().unwrap().len();
+        let answer = bench.send("POST", path, &[], body.to_string().as_bytes()).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body.chars().take(300).collect::<String>());
+        if status == 200 {
+            let request = bench.model.asked.lock().unwrap()[asked].clone();
+            let content = format!("{:?}", request.messages.last().map(|message| &message.content));
+            assert!(content.len() > 12_000_000, "the picture reaches the model");
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_body_that_cannot_be_used_names_the_field() {
     let bench = Bench::with(TestModel::echo()).await;
     let user = json!({"role": "user", "content": "x"});
