@@ -57,7 +57,7 @@ pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
     let clock = app.gateway.clock.clone();
     idle::watch(&app);
     let listening = listen(&address, router(app), clock, cancel).await?;
-    tracing::info!("API server listening on http://{}", listening.address);
+    tracing::info!(target: "hermes::life", "API server listening on http://{}", listening.address);
     Ok(listening)
 }
 

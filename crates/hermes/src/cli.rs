@@ -3,9 +3,13 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+/// Where the rest is told.
+const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed or not found, 2 wrong command line, 78 gateway configuration, 130 interrupted.\n\
+                          The whole table is in docs/reference/exit-codes.md.";
+
 /// A personal AI agent in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "hermes", display_name = "Hermes Agent", version = VERSION, disable_help_subcommand = true)]
+#[command(name = "hermes", display_name = "Hermes Agent", version = VERSION, disable_help_subcommand = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     /// Without a command, `chat` is meant, and its flags are understood here too
     #[command(flatten)]
@@ -39,7 +43,7 @@ pub(crate) enum Command {
     /// List, search, export and remove stored conversations
     Sessions {
         #[command(subcommand)]
-        command: SessionsCommand,
+        command: Option<SessionsCommand>,
     },
     /// What was used: sessions, tokens, money, tools, times of day
     Insights {
@@ -75,14 +79,14 @@ pub(crate) enum Command {
     /// Who may talk to the agent from chats
     Pairing {
         #[command(subcommand)]
-        command: PairingCommand,
+        command: Option<PairingCommand>,
     },
     /// Send a message to a chat; without a target, list the chats
     Send(SendArguments),
     /// Take events of other services
     Webhook {
         #[command(subcommand)]
-        command: WebhookCommand,
+        command: Option<WebhookCommand>,
     },
     /// Jobs that run by themselves
     Cron {
@@ -92,7 +96,7 @@ pub(crate) enum Command {
     /// Check, copy and repair the database
     Db {
         #[command(subcommand)]
-        command: DbCommand,
+        command: Option<DbCommand>,
     },
     /// Bring this program up to date, the way it was installed
     Update {
@@ -399,6 +403,12 @@ pub(crate) enum SessionsCommand {
     Stats,
 }
 
+impl Default for SessionsCommand {
+    fn default() -> Self {
+        Self::List { source: None, limit: 20 }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum GatewayCommand {
     /// Run in the foreground
@@ -464,7 +474,7 @@ pub(crate) enum GatewayCommand {
 /// Without flags, questions are asked.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct GatewaySetup {
-    /// Set up this chat platform: telegram, discord, slack
+    /// Set up this platform: telegram, discord, slack, webhook
     #[arg(conflicts_with = "api_server")]
     pub(crate) platform: Option<String>,
     /// Answer a question of the platform, as in TELEGRAM_BOT_TOKEN=…; `-` as the value reads it from standard input
@@ -503,6 +513,12 @@ pub(crate) enum PairingCommand {
     Revoke { platform: String, user_id: String },
     /// Forget everybody who waits
     ClearPending,
+}
+
+impl Default for PairingCommand {
+    fn default() -> Self {
+        Self::List
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -544,6 +560,12 @@ pub(crate) enum WebhookCommand {
         #[arg(long)]
         payload: Option<String>,
     },
+}
+
+impl Default for WebhookCommand {
+    fn default() -> Self {
+        Self::List
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -648,6 +670,12 @@ pub(crate) enum DbCommand {
     Backup { file: std::path::PathBuf },
     /// Save what can be read of a damaged database into a sound one
     Repair,
+}
+
+impl Default for DbCommand {
+    fn default() -> Self {
+        Self::Check
+    }
 }
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));

@@ -40,8 +40,13 @@ struct Log {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Echo {
     Nothing,
+    /// How the service is: that it runs, what it is connected to, that it stops.
+    Life,
     Everything,
 }
+
+/// The target of events that [`Echo::Life`] prints.
+pub(crate) const LIFE: &str = "hermes::life";
 
 /// Starts writing to the log of this process.
 pub(crate) fn start(folder: &Path, secrets: Secrets) {
@@ -138,8 +143,10 @@ impl Subscriber for Log {
         if let Some(all) = &self.all {
             all.write(&line);
         }
-        if self.echo == Echo::Everything {
-            Output::new().notice(line.trim_end());
+        match self.echo {
+            Echo::Everything => Output::new().notice(line.trim_end()),
+            Echo::Life if metadata.target() == LIFE => Output::new().notice(&text),
+            Echo::Life | Echo::Nothing => {}
         }
     }
 

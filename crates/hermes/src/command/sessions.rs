@@ -24,6 +24,7 @@ pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) 
     // Dates are shown in the zone the user chose.
     let _ = context.config(output);
     let store = context.store(output)?;
+    let mut found = Named::Found;
     match command {
         SessionsCommand::List { source, limit } => {
             list(&store, SessionFilter { source }, limit, output)?;
@@ -38,17 +39,34 @@ pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) 
         }
         SessionsCommand::Search { words, limit } => search(&store, &words.join(" "), limit, output)?,
         SessionsCommand::Export { file, source, session_id } => {
-            export(&store, &file, SessionFilter { source }, session_id.as_deref(), output)?;
+            found = export(&store, &file, SessionFilter { source }, session_id.as_deref(), output)?;
         }
-        SessionsCommand::Delete { id, yes } => delete(&store, &id, Consent::from_flag(yes), context, output)?,
+        SessionsCommand::Delete { id, yes } => {
+            found = delete(&store, &id, Consent::from_flag(yes), context, output)?;
+        }
         SessionsCommand::Prune { older_than, source, yes } => {
             prune(&store, older_than, SessionFilter { source }, Consent::from_flag(yes), context, output)?;
         }
-        SessionsCommand::Rename { id, title } => rename(&store, &id, &title.join(" "), output)?,
+        SessionsCommand::Rename { id, title } => found = rename(&store, &id, &title.join(" "), output)?,
         SessionsCommand::Stats => stats(&store, output)?,
     }
     store.close().wait().or_else(|error| if matches!(error, Error::Closed) { Ok(()) } else { Err(error) })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match found {
+        Named::Found => ExitCode::SUCCESS,
+        Named::NotFound => ExitCode::FAILURE,
+    })
+}
+
+/// Whether there is a session of the name that was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Found,
+    NotFound,
+}
+
+fn not_found(text: &str, output: &Output) -> Named {
+    output.notice(&format!("Session '{text}' not found."));
+    Named::NotFound
 }
 
 /// The newest conversations, as `/resume` shows them.
@@ -204,11 +222,10 @@ fn export(
     filter: SessionFilter,
     session: Option<&str>,
     output: &Output,
-) -> Result<()> {
+) -> Result<Named> {
     let ids = if let Some(text) = session {
         let Some(id) = store.resolve_prefix(text).wait()? else {
-            output.line(&format!("Session '{text}' not found."));
-            return Ok(());
+            return Ok(not_found(text, output));
         };
         vec![id]
     } else {
@@ -220,13 +237,13 @@ fn export(
                 output.line(&serde_json::to_string(&session)?);
             }
         }
-        return Ok(());
+        return Ok(Named::Found);
     }
     let target = Path::new(file);
     let count = write_export(store, &ids, target).with_context(|| format!("cannot export to {file}"))?;
     let noun = if count == 1 { "session" } else { "sessions" };
     output.line(&format!("Exported {count} {noun} to {file}"));
-    Ok(())
+    Ok(Named::Found)
 }
 
 /// Writes beside the target and moves it into place, so that a half export never replaces a whole one.
@@ -267,21 +284,19 @@ fn private_file(path: &Path) -> std::io::Result<fs::File> {
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-fn delete(store: &Store, text: &str, consent: Consent, context: &Context, output: &Output) -> Result<()> {
+fn delete(store: &Store, text: &str, consent: Consent, context: &Context, output: &Output) -> Result<Named> {
     let Some(id) = store.resolve_prefix(text).wait()? else {
-        output.line(&format!("Session '{text}' not found."));
-        return Ok(());
+        return Ok(not_found(text, output));
     };
     if !consent.obtain(&format!("Delete session '{id}' and all its messages?"), output) {
-        return Ok(());
+        return Ok(Named::Found);
     }
     if store.delete_session(&id).wait()? == Removed::NotFound {
-        output.line(&format!("Session '{id}' not found."));
-        return Ok(());
+        return Ok(not_found(id.as_str(), output));
     }
     remove_logs(context, &id);
     output.line(&format!("Deleted session '{id}'."));
-    Ok(())
+    Ok(Named::Found)
 }
 
 fn prune(
@@ -323,15 +338,14 @@ fn remove_logs(context: &Context, id: &SessionId) {
     }
 }
 
-fn rename(store: &Store, text: &str, title: &str, output: &Output) -> Result<()> {
+fn rename(store: &Store, text: &str, title: &str, output: &Output) -> Result<Named> {
     let Some(id) = store.resolve_prefix(text).wait()? else {
-        output.line(&format!("Session '{text}' not found."));
-        return Ok(());
+        return Ok(not_found(text, output));
     };
     let title = Title::sanitise(title)?.context("the title is empty")?;
     store.set_title(&id, Some(title.clone())).wait()?;
     output.line(&format!("Session '{id}' renamed to: {}", title.as_str()));
-    Ok(())
+    Ok(Named::Found)
 }
 
 fn stats(store: &Store, output: &Output) -> Result<()> {

@@ -61,8 +61,8 @@ fn removal_asks_and_without_anybody_to_ask_does_nothing() {
     assert!(seen.contains("Deleted session"), "{seen}");
     assert!(!log.exists());
     assert_snapshot!(hermes(&home, &["sessions", "delete", "-y", "nobody"]), @r"
-    exit 0
-    --- stdout
+    exit 1
+    --- stderr
     Session 'nobody' not found.
     ");
 }
