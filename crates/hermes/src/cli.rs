@@ -503,9 +503,10 @@ impl Default for GatewayCommand {
     }
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 pub(crate) enum PairingCommand {
     /// Who waits and who was let in
+    #[default]
     List,
     /// Let somebody in by their code
     Approve { platform: String, code: String },
@@ -515,13 +516,7 @@ pub(crate) enum PairingCommand {
     ClearPending,
 }
 
-impl Default for PairingCommand {
-    fn default() -> Self {
-        Self::List
-    }
-}
-
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 pub(crate) enum WebhookCommand {
     /// Add a route
     #[command(visible_alias = "add")]
@@ -549,6 +544,7 @@ pub(crate) enum WebhookCommand {
     },
     /// Show the routes
     #[command(visible_alias = "ls")]
+    #[default]
     List,
     /// Remove a route
     #[command(visible_alias = "rm")]
@@ -560,12 +556,6 @@ pub(crate) enum WebhookCommand {
         #[arg(long)]
         payload: Option<String>,
     },
-}
-
-impl Default for WebhookCommand {
-    fn default() -> Self {
-        Self::List
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -662,20 +652,15 @@ pub(crate) struct JobArguments {
     pub(crate) agent: bool,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 pub(crate) enum DbCommand {
     /// Check the whole file; changes nothing
+    #[default]
     Check,
     /// Copy the database while it is in use
     Backup { file: std::path::PathBuf },
     /// Save what can be read of a damaged database into a sound one
     Repair,
-}
-
-impl Default for DbCommand {
-    fn default() -> Self {
-        Self::Check
-    }
 }
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));

@@ -46,7 +46,11 @@ impl Gateway {
             idempotency_key: format!("question:{}:{id}", self.holder),
         };
         self.say(key, reply).await;
-        let patience = self.live.now().question_patience;
+        let settings = self.live.now();
+        let patience = match kind {
+            Kind::Approval => settings.question_patience,
+            Kind::Clarification => settings.clarify_patience,
+        };
         tokio::select! {
             answer = answer => answer.unwrap_or(Answer::Unavailable),
             () = cancel.cancelled() => Answer::Unavailable,

@@ -158,7 +158,8 @@ impl Gateway {
                 return Err(reason);
             }
         };
-        let mut reply = words_of(&result, stopped, self.live.now().display.show_reasoning);
+        let mut reply =
+            words_of(&result, stopped, self.live.now().display_on(&envelope.platform).show_reasoning);
         deliver::add_tools_files(&mut reply, opened.conversation.messages());
         self.after_turn(&agent, opened, &result).await?;
         marks.end(if result.failure.is_none() && reply.is_some() { Mark::Answered } else { Mark::Failed });

@@ -841,3 +841,57 @@ async fn usage_shows_money_and_says_when_a_price_is_not_known() {
         bench.until_quiet().await;
     }
 }
+
+#[tokio::test]
+async fn a_reset_of_its_own_is_kept_by_platform_and_kind_of_chat() {
+    for (config, resets) in [
+        ("session_reset: {mode: none, by_platform: {fake: {mode: idle, idle_minutes: 5}}}\n", true),
+        ("session_reset: {mode: none, by_type: {dm: {mode: idle, idle_minutes: 5}}}\n", true),
+        ("session_reset: {mode: idle, idle_minutes: 5, by_platform: {fake: {mode: none}}}\n", false),
+        ("session_reset: {mode: none, by_type: {group: {mode: idle, idle_minutes: 5}}}\n", false),
+    ] {
+        let model =
+            TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
+        let bench = Plan { config, ..Plan::new(model) }.start().await;
+        bench.channel.write("ann", "one");
+        bench.channel.until_said("ann", "1 messages: one").await;
+        bench.until_quiet().await;
+        bench.clock.advance(std::time::Duration::from_mins(6));
+        bench.channel.write("ann", "two");
+        let words = if resets { "1 messages: [System note" } else { "3 messages: two" };
+        bench.channel.until_said("ann", words).await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_waits_where_that_is_configured() {
+    let mut plan = Plan::new(TestModel::new(|said, _| Step::Gate(format!("done: {said}"))));
+    plan.config = "display: {busy_input_mode: queue}\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "and then this");
+    bench.channel.until_said("ann", "Queued for the next turn").await;
+    bench.model.gate.add_permits(9);
+    bench.channel.until_said("ann", "done: work").await;
+    bench.channel.until_said("ann", "done: and then this").await;
+}
+
+#[tokio::test]
+async fn what_is_shown_can_differ_by_platform() {
+    for (config, shown) in [
+        ("display: {tool_progress: all, platforms: {fake: {tool_progress: off}}}\n", false),
+        ("display: {tool_progress: off, platforms: {fake: {tool_progress: all}}}\n", true),
+        ("display: {tool_progress: all, platforms: {other: {tool_progress: off}}}\n", true),
+    ] {
+        let model = TestModel::new(|_, request| match request.messages.last() {
+            Some(message) if message.role == Role::Tool => Step::Say("the end".to_owned()),
+            _ => Step::Call("plain", "{}"),
+        });
+        let bench = Plan { config, ..Plan::new(model) }.start().await;
+        bench.channel.write("ann", "go");
+        bench.channel.until_said("ann", "the end").await;
+        let texts = bench.channel.texts("ann");
+        assert_eq!(texts.iter().any(|text| text.contains("plain")), shown, "{config}{texts:?}");
+    }
+}

@@ -83,7 +83,7 @@ fn start_log(context: &Context, config: &Config, verbose: bool) {
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
     let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
     let echo = if verbose { Echo::Everything } else { Echo::Life };
-    log::start_gateway(&context.home.join("logs"), secrets, echo);
+    log::start_gateway(&context.home.join("logs"), secrets, echo, log::level(config));
     context.choose_zone(config);
 }
 
