@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use hermes_task::Tasks;
 use hermes_types::{Cancel, Clock, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use crate::app::App;
 use crate::error::{ApiError, StartError};
 use crate::guard::guard;
+use crate::unread::close_unread;
 use crate::{chat, health, idle, jobs, respond, runs};
 
 /// Connections held open at once; more wait to be accepted.
@@ -76,6 +77,7 @@ pub(crate) async fn listen(
     let local = listener.local_addr().map_err(refused)?;
     let tasks = Arc::new(Tasks::new(cancel));
     let connections = tasks.clone();
+    let router = router.layer(from_fn(close_unread));
     drop(tasks.spawn("accepting", async move { accept(listener, router, &connections, &*clock).await }));
     Ok(Listening { address: local, tasks })
 }

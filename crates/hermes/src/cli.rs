@@ -272,8 +272,8 @@ pub(crate) struct LoginArguments {
     /// Nous: what is asked for
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// Understood for compatibility: the address is printed, and never opened
-    #[arg(long, hide = true)]
+    /// Only print the address; otherwise it is opened in a browser where there is a display
+    #[arg(long)]
     pub(crate) no_browser: bool,
     /// Seconds to wait for the confirmation
     #[arg(long, value_name = "SECONDS")]
