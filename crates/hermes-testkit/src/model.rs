@@ -26,6 +26,8 @@ pub enum Step {
     Fail(ModelError),
     /// Words that end for a reason of their own.
     Ends(&'static str, FinishReason),
+    /// Some words, and then nothing until the turn is stopped.
+    HangAfter(&'static str),
     /// Some words, and then the end of the line.
     CutOff(&'static str, ModelError),
 }
@@ -70,7 +72,7 @@ impl Model for TestModel {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
         let cost = match &step {
             Step::SayUnpriced(_) => Cost { micro_usd: None, status: CostStatus::Unknown },
-            _ => Cost { micro_usd: Some(1_500), status: CostStatus::Estimated },
+            _ => Cost { micro_usd: Some(1), status: CostStatus::Estimated },
         };
         Box::pin(async move {
             let message = match step {
@@ -99,6 +101,11 @@ impl Model for TestModel {
                     let mut message = Message::assistant(text);
                     message.finish_reason = Some(reason);
                     message
+                }
+                Step::HangAfter(words) => {
+                    sink(Delta::Text(words.to_owned()));
+                    request.cancel.cancelled().await;
+                    return Err(ModelError::Cancelled);
                 }
                 Step::Fail(error) => return Err(error),
                 Step::CutOff(words, error) => {

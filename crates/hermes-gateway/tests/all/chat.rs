@@ -820,8 +820,8 @@ async fn usage_shows_money_and_says_when_a_price_is_not_known() {
     });
     let bench = Bench::with(model).await;
     for (seen, (who, says, cost)) in [
-        ("ann", "priced", "Cost: $0.0015 (estimated)"),
-        ("ann", "unpriced", "Cost: $0.0015 and more: the price of some calls is not known"),
+        ("ann", "priced", "Cost: $0.0000 (estimated)"),
+        ("ann", "unpriced", "Cost: $0.0000 and more: the price of some calls is not known"),
         ("bob", "unpriced", "Cost: not known: there is no price for this model"),
     ]
     .into_iter()
@@ -894,4 +894,20 @@ async fn what_is_shown_can_differ_by_platform() {
         let texts = bench.channel.texts("ann");
         assert_eq!(texts.iter().any(|text| text.contains("plain")), shown, "{config}{texts:?}");
     }
+}
+
+#[tokio::test]
+async fn a_stopped_answer_keeps_no_cursor() {
+    let mut plan = Plan::new(TestModel::new(|_, _| Step::HangAfter("half of an answer")));
+    plan.config = "streaming: {enabled: true}\n";
+    plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
+    let bench = plan.start().await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "half of an answer ▉").await;
+    bench.channel.write("ann", "/stop");
+    bench.channel.until_said("ann", "Force-stopped").await;
+    bench.channel.until(|posted| posted.iter().any(|p| p.text == "half of an answer").then_some(())).await;
+    bench.until_quiet().await;
+    let texts = bench.channel.texts("ann");
+    assert!(!texts.iter().any(|text| text.contains('▉')), "{texts:?}");
 }

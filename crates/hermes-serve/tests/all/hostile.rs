@@ -375,3 +375,19 @@ async fn a_kept_connection_goes_on_or_says_that_it_ends() {
         assert!(next.is_some_and(|next| next.starts_with("http/1.1 200")), "{what}: closed without a word");
     }
 }
+
+#[tokio::test]
+async fn every_check_of_the_health_page_really_checks() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let check = |page: &Value, name: &str| page["readiness"]["checks"][name].to_string();
+    let page = bench.get("/health/detailed").await.json();
+    for name in ["state_db", "config", "model", "gateway"] {
+        assert_eq!(check(&page, name), "\"ok\"", "{page}");
+    }
+    std::fs::remove_file(bench.folder.path().join("state.db")).unwrap();
+    let page = bench.get("/health/detailed").await.json();
+    assert!(check(&page, "state_db") != "\"ok\"" && page["status"] != "ok", "{page}");
+    bench.gateway.drain();
+    let page = bench.get("/health/detailed").await.json();
+    assert!(check(&page, "gateway").contains("no new turns"), "{page}");
+}

@@ -266,6 +266,6 @@ fn an_edited_file_is_checked() {
 #[test]
 fn lines_of_the_environment_file_that_cannot_be_used_are_told() {
     let home = TempHome::builder().env_file("GOOD=1\nthis is no assignment\n1BAD=x\n").build().unwrap();
-    let seen = hermes(&home, &["config", "get", "agent.max_turns"]);
+    let seen = hermes(&home, &["config", "check"]);
     assert!(seen.contains(".env") && seen.contains("line 2") && seen.contains("line 3"), "{seen}");
 }
