@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
-use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall};
+use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall, Store};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    Answer, Approval, BoxFuture, Call, Cancel, Event, Frontend, Message, Occasion, Outcome, OutcomeStatus,
-    Provenance, Question, ResultSize, ToolCall, ToolContext,
+    Answer, Approval, BoxFuture, Call, CallId, Cancel, Event, Frontend, Message, Occasion, Outcome,
+    OutcomeStatus, Provenance, Question, ResultSize, ToolCall, ToolContext, TurnId, Work,
 };
 use serde_json::{Map, Value};
 
@@ -31,6 +31,10 @@ const LONGEST_REFUSAL: usize = 280;
 struct Person<'a> {
     frontend: &'a dyn Frontend,
     refusal: Mutex<Option<String>>,
+    store: &'a Store,
+    turn: &'a TurnId,
+    call: &'a CallId,
+    work: Work,
 }
 
 impl Person<'_> {
@@ -57,6 +61,28 @@ impl Frontend for Person<'_> {
                 return Answer::Approval(Approval::Deny);
             }
             answer
+        })
+    }
+
+    fn ask_before_acting<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        // What a script asks for comes after what the script has done already.
+        if self.work == Work::Script {
+            return self.ask(question, cancel);
+        }
+        Box::pin(async move {
+            if let Err(error) = self.store.begin_asking(self.turn, self.call).await {
+                tracing::warn!(%error, "after a restart this question would not be asked again");
+                return self.ask(question, cancel).await;
+            }
+            let answer = self.ask(question, cancel).await;
+            match self.store.end_asking(self.turn, self.call).await {
+                Ok(()) => answer,
+                // The next process would take the call for one that has done nothing.
+                Err(error) => {
+                    tracing::error!(%error, "an answer could not be written down; the call is not run");
+                    Answer::Unavailable
+                }
+            }
         })
     }
 }
@@ -205,7 +231,14 @@ impl Running<'_> {
     /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.
     async fn run_guarded(&self, ready: &Ready, call: &Call) -> Outcome {
         let spawner = self.spawner();
-        let person = Person { frontend: self.frontend, refusal: Mutex::default() };
+        let person = Person {
+            frontend: self.frontend,
+            refusal: Mutex::default(),
+            store: &self.agent.store,
+            turn: &self.turn,
+            call: &call.id,
+            work: ready.manner.work,
+        };
         let context = ToolContext {
             frontend: &person,
             cancel: self.cancel,

@@ -3,7 +3,7 @@
 //! Everything in it can be had again from the database; dropping it loses nothing. Invariant: `messages` is what the
 //! session's transcript holds, in the same order.
 
-use hermes_store::{EndReason, StoredMessage};
+use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
     Message, Occasion, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId, Usage,
 };
@@ -12,6 +12,7 @@ use crate::agent::Agent;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::prompt;
+use crate::unanswered::can_ask_again;
 use crate::{pressure, review};
 
 /// A conversation in memory.
@@ -136,7 +137,8 @@ impl Agent {
     }
 
     /// Takes a stored conversation up where it stands: in the session that compression has moved it to. A turn that was
-    /// cut off is brought to order: every call has an answer, and those nobody knows the outcome of say so.
+    /// cut off is brought to order: every call has an answer, and those nobody knows the outcome of say so. Only calls a
+    /// person was being asked about wait, to be asked about again.
     pub async fn take_up(&self, session: &SessionId) -> Result<TakenUp, Error> {
         self.take_up_as(session, TaskId::generate()).await
     }
@@ -175,7 +177,11 @@ impl Agent {
             Some(cut_off) => self.store.tool_calls(&cut_off.turn.id).await?,
             None => Vec::new(),
         };
-        self.answer_open_calls(&mut conversation, &records).await?;
+        // A question that was open is asked again when the turn is resumed; its call waits for that.
+        let resumable = cut_off.as_ref().is_some_and(|cut_off| !cut_off.parked);
+        if !(resumable && can_ask_again(&conversation.messages, &records)) {
+            self.answer_open_calls(&mut conversation, &records).await?;
+        }
         for tool in &self.tools {
             tool.notice(&conversation.task, Occasion::Resumed(&conversation.messages));
         }
@@ -251,7 +257,8 @@ impl Agent {
         }
         let parked = self.store.is_at_its_last(&turn.id).await?;
         let records = self.store.tool_calls(&turn.id).await?;
-        let unknown = records.into_iter().filter(|record| record.status.is_none()).map(|record| record.name);
+        let is_unknown = |record: &ToolCallRecord| record.status.is_none() && !record.asking;
+        let unknown = records.into_iter().filter(is_unknown).map(|record| record.name);
         Ok(CutOff { parked, unknown: unknown.collect(), turn })
     }
 }

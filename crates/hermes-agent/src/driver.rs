@@ -118,6 +118,7 @@ impl Agent {
                     }
                     TurnWork::Resume(cut_off) => {
                         if cut_off.parked || !self.claim_cut_off(conversation, &cut_off).await? {
+                            self.answer_waiting_calls(conversation).await?;
                             self.drop_turn(&cut_off).await?;
                             return Ok(TurnOutcome::Parked(cut_off));
                         }

@@ -28,6 +28,12 @@ impl Agent {
             records.iter().map(|record| (record.id.as_str(), record)).collect();
         for call in open_calls(&conversation.messages) {
             let words = match known.get(call.id.as_str()) {
+                Some(record) if record.asking => {
+                    format!(
+                        "[Not run: Hermes was restarted while {} waited for the user's approval.]",
+                        call.name
+                    )
+                }
                 Some(record) if record.status.is_none() => self.unknown(conversation, record).await?,
                 Some(_) => {
                     format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name)
@@ -44,6 +50,14 @@ impl Agent {
         self.store.append_all(&conversation.session, rows).await?;
         conversation.messages.extend(missing);
         Ok(())
+    }
+
+    /// Answers calls that wait to be asked about again, because the turn they belong to is not resumed.
+    pub(crate) async fn answer_waiting_calls(&self, conversation: &mut Conversation) -> Result<(), Error> {
+        if open_calls(&conversation.messages).is_empty() {
+            return Ok(());
+        }
+        self.answer_open_calls(conversation, &[]).await
     }
 
     /// What is said of a call that began and did not come to its end.
@@ -91,8 +105,17 @@ impl Agent {
     }
 }
 
+/// Returns whether the calls nothing answers can be run when the turn is resumed: a person was being asked about one of them,
+/// and none has done anything.
+pub(crate) fn can_ask_again(messages: &[Message], records: &[ToolCallRecord]) -> bool {
+    let open = open_calls(messages);
+    let record = |call: &ToolCall| records.iter().find(|record| record.id == call.id);
+    open.iter().any(|call| record(call).is_some_and(|record| record.asking))
+        && open.iter().all(|call| record(call).is_none_or(|record| record.asking))
+}
+
 /// The calls of the last answer that nothing answers.
-fn open_calls(messages: &[Message]) -> Vec<ToolCall> {
+pub(crate) fn open_calls(messages: &[Message]) -> Vec<ToolCall> {
     let Some(at) = messages.iter().rposition(|message| message.role == Role::Assistant) else {
         return Vec::new();
     };

@@ -20,6 +20,8 @@ pub struct Platform {
     pub variables: &'static [Variable],
     /// What must not be used by two gateways at once: a scope and a variable, as in `telegram-bot-token`.
     pub lock: Option<(&'static str, &'static str)>,
+    /// Whether a person's id is also the id of the direct chat with them.
+    pub person_is_chat: bool,
     /// What it can do, connected or not.
     pub abilities: Abilities,
     /// Opens it, or says in words for the user what is wrong with the settings.

@@ -6,7 +6,7 @@
 use crate::env::bridge::export;
 use crate::env::dotenv;
 use crate::env::variables;
-use crate::keys::{self, Kind};
+use crate::keys::{self, Kind, Support};
 use crate::lock::{Lock, Patience};
 use crate::secrets::is_secret_name;
 use crate::yaml::edit::{self, EditError};
@@ -89,8 +89,11 @@ pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<Outcome> {
     }
     if let Some(name) = route(key) {
         dotenv::save(home, management, &[(&name, value)])?;
-        let line = format!("✓ Set {name} in {}", home.dotenv().display());
-        return Ok(Outcome { destination: Destination::Environment(name), lines: vec![line] });
+        let mut lines = vec![format!("✓ Set {name} in {}", home.dotenv().display())];
+        if variables::find(&name).is_some_and(|variable| variable.support == Support::Kept) {
+            lines.push(kept_notice(&name));
+        }
+        return Ok(Outcome { destination: Destination::Environment(name), lines });
     }
     set_in_file(home, management, key, value)
 }
@@ -132,8 +135,15 @@ fn set_in_file(home: &Home, management: Management, key: &str, value: &str) -> R
             "⚠ '{path}' is not a recognized config key — it was saved anyway, but Hermes may not read it."
         ));
     }
+    if keys::find_at(&segments).is_some_and(|spec| spec.support == Support::Kept) {
+        lines.push(kept_notice(&path.to_string()));
+    }
     lines.append(&mut notes);
     Ok(Outcome { destination: Destination::Config(path.to_string()), lines })
+}
+
+fn kept_notice(name: &str) -> String {
+    format!("⚠ This release does not act on '{name}'; it is kept for other releases.")
 }
 
 /// Fails when a value cannot be used under a key, or when writing it would destroy one that stands where a section would

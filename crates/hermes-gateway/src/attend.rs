@@ -152,7 +152,7 @@ impl Intake for Door {
         match connection {
             Connection::Up => {
                 self.failures.store(0, Ordering::Relaxed);
-                tracing::info!(platform, "connected");
+                tracing::info!(target: "hermes::life", platform, "connected");
                 // Also the first time: what an earlier process put off may be possible by now.
                 let (gateway, name) = (self.gateway.clone(), platform.to_owned());
                 let hurry = async move { gateway.delivery.hurry(&name).await };
@@ -160,7 +160,7 @@ impl Intake for Door {
                 self.state.platform(platform, "connected", None, now);
             }
             Connection::Down(reason) => {
-                tracing::warn!(platform, %reason, "the connection is lost; the channel tries again");
+                tracing::warn!(target: "hermes::life", platform, %reason, "the connection is lost; the channel tries again");
                 let code = format!("{platform}_network_error");
                 self.state.platform(platform, "retrying", Some((&code, reason)), now);
             }

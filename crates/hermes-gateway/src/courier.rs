@@ -24,8 +24,9 @@ impl Courier for Gateway {
         &'a self,
         target: &'a str,
         text: &'a str,
+        from: Option<&'a SessionId>,
     ) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
-        Box::pin(self.post(target, text))
+        Box::pin(self.post(target, text, from))
     }
 
     fn targets(&self) -> BoxFuture<'_, Vec<String>> {
@@ -47,7 +48,12 @@ impl Courier for Gateway {
 }
 
 impl Gateway {
-    async fn post(&self, target: &str, text: &str) -> Result<Dispatch, ChannelError> {
+    async fn post(
+        &self,
+        target: &str,
+        text: &str,
+        from: Option<&SessionId>,
+    ) -> Result<Dispatch, ChannelError> {
         let (address, note) = self.address_of(target).await.map_err(ChannelError::Refused)?;
         let Address { platform, place } = address;
         let abilities = self.delivery.abilities(&platform);
@@ -75,7 +81,7 @@ impl Gateway {
             Ok(Some(OutboxState::Sent(receipt))) => receipt,
             _ => end,
         };
-        let mirrored = self.mirror(&platform, &place.chat_id, text).await;
+        let mirrored = self.mirror(&platform, &place.chat_id, text, from).await;
         Ok(Dispatch { platform, chat_id: place.chat_id, receipt, note, mirrored })
     }
 
@@ -132,7 +138,7 @@ impl Gateway {
     }
 
     /// Writes what was sent into the chat's conversation, so that an answer to it makes sense. Says whether there was one.
-    async fn mirror(&self, platform: &str, chat: &str, text: &str) -> bool {
+    async fn mirror(&self, platform: &str, chat: &str, text: &str, from: Option<&SessionId>) -> bool {
         let Ok(entries) = self.index.all().await else { return false };
         let here = entries.into_iter().find(|entry| {
             entry.origin.as_ref().is_some_and(|origin| origin.platform == platform && origin.chat_id == chat)
@@ -143,7 +149,17 @@ impl Gateway {
         if !matches!(self.store.running_turn(&session).await, Ok(None)) {
             return false;
         }
-        let message = Message::assistant(format!("[Delivered from hermes] {text}"));
+        let source = self.source_of(from).await;
+        let message = Message::assistant(format!("[Delivered from {source}] {text}"));
         self.store.append(&session, NewMessage::new(message, self.clock.now())).await.is_ok()
+    }
+
+    /// Returns where a message was written: the platform of the session that sent it, or the shell.
+    async fn source_of(&self, from: Option<&SessionId>) -> String {
+        let Some(session) = from else { return "cli".to_owned() };
+        match self.store.session(session).await {
+            Ok(Some(row)) => row.source,
+            Ok(None) | Err(_) => "another session".to_owned(),
+        }
     }
 }

@@ -238,6 +238,11 @@ impl Desk {
         self.lock().values().any(|slot| slot.questions.iter().any(|open| open.tag == tag))
     }
 
+    /// Returns whether a conversation waits for an approval.
+    pub(crate) fn asks_approval(&self, key: &str) -> bool {
+        self.lock().get(key).is_some_and(|slot| slot.questions.iter().any(|open| open.kind == Kind::Approval))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -72,7 +72,7 @@ impl Gateway {
             inner: Arc::new(Inner {
                 index: Index::new(&home, store.clone(), calendar.clone()),
                 pairing: Pairing::new(&home),
-                delivery: Delivery::new(store.clone(), clock.clone(), ports.services.clone()),
+                delivery: Delivery::new(store.clone(), clock.clone(), ports.services.clone(), live.clone()),
                 attended: Attended::default(),
                 desk: Desk::default(),
                 places: Arc::default(),

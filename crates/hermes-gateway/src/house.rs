@@ -8,7 +8,7 @@ use hermes_types::{Envelope, Piece, Sender, SessionId, Timestamp};
 use serde_json::Value;
 
 use crate::gateway::Gateway;
-use crate::session::{Entry, expired};
+use crate::session::Entry;
 
 const FIRST: Duration = Duration::from_mins(1);
 const EVERY: Duration = Duration::from_mins(5);
@@ -42,11 +42,11 @@ impl Gateway {
             Ok(entries) => entries,
             Err(error) => return tracing::warn!(%error, "expired conversations could not be looked for"),
         };
-        let (settings, now) = (self.live.now(), (self.calendar)(self.clock.now()));
+        let settings = self.live.now();
         for entry in entries.into_iter().filter(|entry| !is_flushed(entry)) {
             let Some(envelope) = envelope_of(&entry) else { continue };
             let policy = settings.reset_policy(&envelope.platform, envelope.place.kind);
-            let over = entry.last_used().and_then(|last| expired(&policy, last, now)).is_some();
+            let over = self.is_over(&entry.session_key, &entry, &policy).is_some();
             if over && self.desk.busy(&entry.session_key).is_none() {
                 self.take_notes(&envelope, entry).await;
             }

@@ -99,19 +99,16 @@ impl Gateway {
             }
             return;
         };
+        let waits = self.live.now().display.busy_input_mode == "queue";
         match self.beside(&row.envelope, busy) {
+            Beside::Interrupt if waits && !self.is_draining() => self.say_queued(&row),
             Beside::Nothing => {}
             // What runs may come to its end; the message waits for the next process.
             Beside::Interrupt if self.is_draining() => {}
             Beside::Interrupt => {
                 self.desk.stop(&key, Stop::NewMessage);
             }
-            Beside::Queue => {
-                let text = "Queued for the next turn.".to_owned();
-                let reply = answer_to(&row.envelope, text, format!("queued:{}", row.id));
-                let (gateway, key) = (self.clone(), key.clone());
-                drop(self.tasks.spawn("saying that it waits", async move { gateway.say(&key, reply).await }));
-            }
+            Beside::Queue => self.say_queued(&row),
             Beside::Stop => {
                 self.desk.stop(&key, Stop::Asked);
             }
@@ -125,6 +122,13 @@ impl Gateway {
         if self.desk.arrive(&key) == Arrival::StartWorker {
             self.start_worker(key);
         }
+    }
+
+    fn say_queued(&self, row: &Waiting) {
+        let text = "⏳ Queued for the next turn.".to_owned();
+        let reply = answer_to(&row.envelope, text, format!("queued:{}", row.id));
+        let (gateway, key) = (self.clone(), row.conversation.clone());
+        drop(self.tasks.spawn("saying that it waits", async move { gateway.say(&key, reply).await }));
     }
 
     async fn do_beside(&self, row: Waiting, what: Aside) {

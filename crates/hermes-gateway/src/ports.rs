@@ -91,6 +91,12 @@ pub trait Services: Send + Sync {
         false
     }
 
+    /// Returns whether something a conversation started in the background still runs.
+    fn has_running_process(&self, task: &TaskId) -> bool {
+        let _ = task;
+        false
+    }
+
     /// Runs a shell command of the user's own and gives its output.
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
         let _ = command;

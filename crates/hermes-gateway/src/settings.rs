@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hermes_config::env::bridge::bridge;
-use hermes_config::settings::{DisplaySettings, ResetMode, SessionResetSettings, StreamingSettings};
+use hermes_config::settings::{
+    DisplaySettings, ResetMode, SessionResetSettings, StreamingSettings, ToolProgress,
+};
 use hermes_config::yaml::Value;
 use hermes_config::{Config, Env, Home, Surface};
 use hermes_types::ChatKind;
@@ -46,8 +48,12 @@ pub struct Settings {
     pub quick_commands: BTreeMap<String, QuickCommand>,
     /// How long a question waits for its answer.
     pub question_patience: Duration,
+    /// The same for a question of the model that is no approval.
+    pub clarify_patience: Duration,
     /// What has waited longer is told about and not run.
     pub stale_after: Duration,
+    /// The least and the most time before a file is sent to a chat, as a person would need it.
+    pub human_delay: Option<(Duration, Duration)>,
     default_reset: SessionResetSettings,
     reset_overrides: Json,
     strangers: Strangers,
@@ -66,11 +72,13 @@ impl Settings {
             isolation,
             reset_triggers: config.list("reset_triggers"),
             quick_commands: quick_commands(&config),
-            question_patience: patience(&config),
+            question_patience: patience(&config, "approvals.timeout", Duration::from_mins(5)),
+            clarify_patience: patience(&config, "agent.clarify_timeout", Duration::from_hours(1)),
             stale_after: stale_after(&config),
             default_reset: default_reset(&config, &env, &legacy),
             reset_overrides: reset_overrides(&config, &legacy),
             strangers: strangers(&config, &legacy),
+            human_delay: human_delay(&env),
             config,
             env,
         }
@@ -81,6 +89,11 @@ impl Settings {
         let by = |table: &str, name: &str| self.reset_overrides.get(table).and_then(|table| table.get(name));
         let given = by("reset_by_platform", platform).or_else(|| by("reset_by_type", kind.as_str()));
         given.map_or_else(|| self.default_reset.clone(), |given| overridden(&self.default_reset, given))
+    }
+
+    /// Returns what is shown on a platform.
+    pub fn display_on(&self, platform: &str) -> DisplaySettings {
+        display_on(&self.display, &self.config, platform)
     }
 
     /// What a stranger's direct message gets on a platform.
@@ -106,11 +119,47 @@ impl Settings {
     }
 }
 
-fn patience(config: &Config) -> Duration {
-    let said = config.is_user_set("approvals.timeout").then(|| config.number("approvals.timeout")).flatten();
+fn patience(config: &Config, key: &str, usual: Duration) -> Duration {
+    let said = config.is_user_set(key).then(|| config.number(key)).flatten();
     said.filter(|seconds| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .unwrap_or(Duration::from_mins(5))
+        .unwrap_or(usual)
+}
+
+/// Returns the bounds of the pause before a file in a chat; nothing, when there is none.
+fn human_delay(env: &Env) -> Option<(Duration, Duration)> {
+    const SHORTEST: u64 = 800;
+    const LONGEST: u64 = 2_500;
+    let number = |name: &str| env.get(name).and_then(|text| text.trim().parse::<u64>().ok());
+    let (least, most) = match env.get("HERMES_HUMAN_DELAY_MODE").map(str::trim) {
+        Some("natural") => (SHORTEST, LONGEST),
+        Some("custom") => (
+            number("HERMES_HUMAN_DELAY_MIN_MS").unwrap_or(SHORTEST),
+            number("HERMES_HUMAN_DELAY_MAX_MS").unwrap_or(LONGEST),
+        ),
+        _ => return None,
+    };
+    Some((Duration::from_millis(least), Duration::from_millis(most.max(least))))
+}
+
+/// Display settings with what `display.platforms` says about a platform.
+fn display_on(display: &DisplaySettings, config: &Config, platform: &str) -> DisplaySettings {
+    let mut display = display.clone();
+    let of = |key: &str| config.get(&format!("display.platforms.{platform}.{key}"));
+    if let Some(progress) = of("tool_progress") {
+        // `off` is a boolean to YAML.
+        display.tool_progress = match progress.as_str() {
+            Some("off") => ToolProgress::Off,
+            Some("new") => ToolProgress::New,
+            Some("verbose") => ToolProgress::Verbose,
+            None if progress == Value::Bool(false) => ToolProgress::Off,
+            _ => ToolProgress::All,
+        };
+    }
+    if let Some(Value::Bool(shown)) = of("show_reasoning") {
+        display.show_reasoning = shown;
+    }
+    display
 }
 
 fn stale_after(config: &Config) -> Duration {
@@ -184,17 +233,21 @@ fn default_reset(config: &Config, env: &Env, legacy: &Json) -> SessionResetSetti
     }
 }
 
-/// The two tables of exceptions; config.yaml wins, at its top or under `gateway`.
+/// The two tables of exceptions; config.yaml wins, in `session_reset`, at its top or under `gateway`.
 fn reset_overrides(config: &Config, legacy: &Json) -> Json {
-    let table = |key: &str| {
-        let given = config.get(key).or_else(|| config.get(&format!("gateway.{key}")));
+    let table = |key: &str, within: &str| {
+        let given =
+            config.get(within).or_else(|| config.get(key)).or_else(|| config.get(&format!("gateway.{key}")));
         given
             .map(|value| value.to_json())
             .filter(Json::is_object)
             .or_else(|| legacy.get(key).cloned())
             .unwrap_or(Json::Null)
     };
-    serde_json::json!({"reset_by_platform": table("reset_by_platform"), "reset_by_type": table("reset_by_type")})
+    serde_json::json!({
+        "reset_by_platform": table("reset_by_platform", "session_reset.by_platform"),
+        "reset_by_type": table("reset_by_type", "session_reset.by_type"),
+    })
 }
 
 fn overridden(policy: &SessionResetSettings, given: &Json) -> SessionResetSettings {

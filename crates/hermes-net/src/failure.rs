@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use hermes_guard::{Denied, Redaction, redact};
+use hermes_types::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 
 use crate::error::{Error, Wait};
 use crate::resolve::Unresolved;
@@ -54,6 +55,9 @@ pub(crate) fn in_body(host: &str, error: &reqwest::Error) -> Error {
 }
 
 pub(crate) fn connect(host: String, error: Option<&io::Error>) -> Error {
+    if error.is_some_and(is_out_of_descriptors) {
+        return Error::Connect { host, why: OUT_OF_DESCRIPTORS.to_owned(), retryable: true };
+    }
     let (why, retryable) = match error.map(io::Error::kind) {
         Some(io::ErrorKind::ConnectionRefused) => ("nothing answers at that port", true),
         Some(
@@ -125,5 +129,20 @@ fn walk<'a>(error: &'a (dyn StdError + 'static), visit: &mut dyn FnMut(&'a (dyn 
             Some(inner) => Some(inner),
             None => error.source(),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn out_of_descriptors_is_told_as_what_it_is() {
+        for number in [23, 24] {
+            let told = connect("host".to_owned(), Some(&io::Error::from_raw_os_error(number))).to_string();
+            assert!(told.contains("no file descriptors left"), "{told}");
+        }
+        let told = connect("host".to_owned(), Some(&io::Error::from_raw_os_error(111))).to_string();
+        assert!(told.contains("nothing answers at that port"), "{told}");
     }
 }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use hermes_guard::{Denied, UrlPolicy};
-use hermes_types::BoxFuture;
+use hermes_types::{BoxFuture, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 
 /// Looks names up. The product has one; tests bring their own.
 pub trait Resolve: Send + Sync + fmt::Debug {
@@ -32,9 +32,11 @@ impl Resolve for SystemResolver {
 
 /// A name that has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{}", if *temporary { "its name cannot be looked up right now" } else { "there is no such host" })]
+#[error("{}", self.words())]
 pub(crate) struct Unresolved {
     pub(crate) temporary: bool,
+    /// It was not looked up, because the process has no file descriptors left.
+    pub(crate) out_of_descriptors: bool,
 }
 
 /// What a looked-up address must satisfy.
@@ -69,7 +71,7 @@ impl CheckedResolver {
     pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
         let addresses = self.resolver.resolve(name).await.map_err(|error| Unresolved::from_lookup(&error))?;
         if addresses.is_empty() {
-            return Err(Unresolved { temporary: false }.into());
+            return Err(Unresolved { temporary: false, out_of_descriptors: false }.into());
         }
         if let Check::Policy { policy, except } = &self.check
             && !except.iter().any(|host| host.eq_ignore_ascii_case(name))
@@ -87,7 +89,16 @@ impl Unresolved {
     fn from_lookup(error: &io::Error) -> Self {
         let text = error.to_string().to_ascii_lowercase();
         let permanent = ["not known", "no address", "nodename", "no such host", "not found"];
-        Self { temporary: !permanent.iter().any(|words| text.contains(words)) }
+        let out_of_descriptors = is_out_of_descriptors(error);
+        Self { temporary: !permanent.iter().any(|words| text.contains(words)), out_of_descriptors }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self { out_of_descriptors: true, .. } => OUT_OF_DESCRIPTORS,
+            Self { temporary: true, .. } => "its name cannot be looked up right now",
+            Self { temporary: false, .. } => "there is no such host",
+        }
     }
 }
 

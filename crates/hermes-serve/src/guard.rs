@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, ORIGIN, VARY};
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, ORIGIN, VARY};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -20,18 +20,6 @@ const HEADERS: &str = "Authorization, Content-Type, Idempotency-Key";
 
 /// Looks at the origin first, then at the key, and dresses the answer.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let has_body = request.headers().contains_key("transfer-encoding")
-        || request.headers().get(CONTENT_LENGTH).is_some_and(|length| length != "0");
-    let mut response = pass(app, request, next).await;
-    let refused = matches!(response.status().as_u16(), 401 | 403 | 404 | 405 | 413);
-    if refused && has_body {
-        // What was not read of the body would be taken for the next request, so this connection ends.
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
-
-async fn pass(app: App, request: Request, next: Next) -> Response {
     let origin = request.headers().get(ORIGIN).cloned();
     let allowed = match &origin {
         Some(origin) => match allowed_origin(origin, &app.settings.cors_origins) {
@@ -105,7 +93,7 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
         ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("The body is larger than {limit} bytes"),
+            format!("The body is larger than {limit} bytes, or {most} with pictures"),
         )
     };
     if let Some(length) = headers.get(CONTENT_LENGTH) {

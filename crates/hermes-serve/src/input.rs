@@ -1,6 +1,6 @@
 //! What a turn is asked and what it builds on, as `/v1/responses` and `/v1/runs` are told it.
 
-use hermes_types::{Content, Message, Role, SessionId};
+use hermes_types::{Content, Message, Part, Role, SessionId};
 use serde_json::Value;
 
 use crate::app::App;
@@ -126,17 +126,64 @@ fn message(item: &Value, at: &str) -> Result<Option<Message>, ApiError> {
             match object.get("role") {
                 Some(Value::String(said)) => match said.as_str() {
                     "user" => Ok(Some(Message::user(content()?))),
-                    "assistant" => Ok(Some(Message::assistant(content()?))),
+                    "assistant" => Ok(Some(Message::assistant(with_calls(&content()?, object)))),
+                    "tool" | "function" => Ok(Some(Message::user(tool_result(&content()?, object)))),
                     _ => Ok(None),
                 },
                 Some(other) => {
                     Err(ApiError::field(role(), format!("`{at}.role` must be a string, not {}", kind(other))))
                 }
-                // Items of other kinds (calls, their results, reasoning) belong to the client's record.
+                // The client's own tools: what it called, and what came of it, are part of what was said.
+                None if is_kind(object, "function_call") || is_kind(object, "custom_tool_call") => {
+                    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+                    let arguments =
+                        if object.contains_key("arguments") { text("arguments") } else { text("input") };
+                    Ok(Some(Message::assistant(format!("[Called {}({arguments})]", text("name")))))
+                }
+                None if is_kind(object, "function_call_output")
+                    || is_kind(object, "custom_tool_call_output") =>
+                {
+                    let output = field::content(object.get("output"), &format!("{at}.output"))?;
+                    Ok(Some(Message::user(tool_result(&output, object))))
+                }
+                // Items of other kinds (our own calls, reasoning) are known here, or belong to the client's record.
                 None if object.get("type").and_then(Value::as_str).is_some() => Ok(None),
                 None => Err(ApiError::field(role(), format!("`{at}.role` is missing"))),
             }
         }
         other => Err(ApiError::field(at, format!("`{at}` must be a text or an object, not {}", kind(other)))),
+    }
+}
+
+fn is_kind(item: &Object, kind: &str) -> bool {
+    item.get("type").and_then(Value::as_str) == Some(kind)
+}
+
+/// Returns an answer with the calls the client ran for it, in words.
+pub(crate) fn with_calls(content: &Content, message: &Object) -> Content {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if calls.is_empty() {
+        return content.clone();
+    }
+    let field = |call: &Value, name: &str| {
+        call.pointer(&format!("/function/{name}")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let told =
+        calls.iter().map(|call| format!("[Called {}({})]", field(call, "name"), field(call, "arguments")));
+    let text = content.text();
+    let parts = Some(text.into_owned()).filter(|text| !text.trim().is_empty()).into_iter().chain(told);
+    Content::Text(parts.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns what a tool of the client's came to, in words.
+pub(crate) fn tool_result(content: &Content, message: &Object) -> Content {
+    let named = |name: &str| message.get(name).and_then(Value::as_str);
+    let of = named("name").or_else(|| named("tool_call_id")).or_else(|| named("call_id")).unwrap_or("a tool");
+    let head = format!("[Result of {of}]");
+    match content {
+        Content::Text(text) => Content::Text(format!("{head}\n{text}")),
+        Content::Parts(parts) => {
+            Content::Parts(std::iter::once(Part::Text(head)).chain(parts.iter().cloned()).collect())
+        }
     }
 }

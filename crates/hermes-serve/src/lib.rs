@@ -24,6 +24,7 @@ mod said;
 mod server;
 mod settings;
 mod sse;
+mod unread;
 mod webhook;
 
 pub use app::App;

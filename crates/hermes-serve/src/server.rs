@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use hermes_task::Tasks;
-use hermes_types::{Cancel, Clock};
+use hermes_types::{Cancel, Clock, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use crate::app::App;
 use crate::error::{ApiError, StartError};
 use crate::guard::guard;
+use crate::unread::close_unread;
 use crate::{chat, health, idle, jobs, respond, runs};
 
 /// Connections held open at once; more wait to be accepted.
@@ -57,7 +58,7 @@ pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
     let clock = app.gateway.clock.clone();
     idle::watch(&app);
     let listening = listen(&address, router(app), clock, cancel).await?;
-    tracing::info!("API server listening on http://{}", listening.address);
+    tracing::info!(target: "hermes::life", "API server listening on http://{}", listening.address);
     Ok(listening)
 }
 
@@ -76,23 +77,35 @@ pub(crate) async fn listen(
     let local = listener.local_addr().map_err(refused)?;
     let tasks = Arc::new(Tasks::new(cancel));
     let connections = tasks.clone();
+    let router = router.layer(from_fn(close_unread));
     drop(tasks.spawn("accepting", async move { accept(listener, router, &connections, &*clock).await }));
     Ok(Listening { address: local, tasks })
 }
 
 async fn accept(listener: TcpListener, router: Router, tasks: &Tasks, clock: &dyn Clock) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut is_short = false;
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                if std::mem::take(&mut is_short) {
+                    tracing::info!(target: "hermes::life", "connections are accepted again");
+                }
                 let router = router.clone();
                 drop(tasks.spawn_cooperative("a connection", move |cancel| async move {
                     serve(stream, router, &cancel).await;
                     drop(permit);
                 }));
             }
-            // Out of descriptors, or a connection that was gone before it was taken: the next may succeed.
+            // They may be free again in a moment. Told once, however long it takes.
+            Err(error) if is_out_of_descriptors(&error) => {
+                if !std::mem::replace(&mut is_short, true) {
+                    tracing::error!(target: "hermes::life", "connections wait: {OUT_OF_DESCRIPTORS}");
+                }
+                clock.sleep(AFTER_FAILURE).await;
+            }
+            // A connection that was gone before it was taken: the next may succeed.
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 clock.sleep(AFTER_FAILURE).await;

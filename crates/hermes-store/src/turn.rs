@@ -34,7 +34,12 @@ pub struct ToolCallRecord {
     pub started_at: Timestamp,
     /// Absent while it runs; after a restart that means nobody knows whether it happened.
     pub status: Option<OutcomeStatus>,
+    /// A person is being asked whether it may run; it has done nothing yet.
+    pub asking: bool,
 }
+
+/// In `verdict`: a person is being asked.
+const ASKING: &str = "asking";
 
 const COLUMNS: &str = "id, session_id, inbox_id, state, started_at, deadline_at, cap_micro_usd, cap_tokens, cut_offs, prefix_hash";
 
@@ -175,9 +180,30 @@ impl Store {
                 .prepare_cached(
                     "INSERT INTO hx_tool_calls (turn_id, call_id, name, arguments, verdict, started_at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                     ON CONFLICT (turn_id, call_id) DO UPDATE SET started_at = excluded.started_at, ended_at = NULL, status = NULL",
+                     ON CONFLICT (turn_id, call_id) DO UPDATE SET verdict = excluded.verdict, started_at = excluded.started_at, ended_at = NULL, status = NULL",
                 )?
                 .execute(params![turn.as_str(), call.id.as_str(), call.name, call.arguments, call.verdict, at.seconds()])?;
+            Ok(())
+        })
+    }
+
+    /// Notes that a person is being asked whether a call may run, before it has done anything.
+    pub fn begin_asking(&self, turn: &TurnId, call: &CallId) -> Pending<()> {
+        self.set_verdict(turn, call, Some(ASKING))
+    }
+
+    /// Notes that the question about a call is answered: from now on it may act.
+    pub fn end_asking(&self, turn: &TurnId, call: &CallId) -> Pending<()> {
+        self.set_verdict(turn, call, None)
+    }
+
+    fn set_verdict(&self, turn: &TurnId, call: &CallId, verdict: Option<&'static str>) -> Pending<()> {
+        let (turn, call) = (turn.clone(), call.clone());
+        self.write(Durability::Process, move |scope| {
+            scope.execute_cached(
+                "UPDATE hx_tool_calls SET verdict = ?3 WHERE turn_id = ?1 AND call_id = ?2",
+                params![turn.as_str(), call.as_str(), verdict],
+            )?;
             Ok(())
         })
     }
@@ -206,7 +232,7 @@ impl Store {
         let turn = turn.clone();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
-                "SELECT call_id, name, arguments, started_at, status FROM hx_tool_calls WHERE turn_id = ?1
+                "SELECT call_id, name, arguments, started_at, status, verdict FROM hx_tool_calls WHERE turn_id = ?1
                  ORDER BY started_at, call_id",
             )?;
             let mut rows = statement.query([turn.as_str()])?;
@@ -218,6 +244,7 @@ impl Store {
                     arguments: column::string(row, 2)?,
                     started_at: Timestamp(column::real(row, 3)?.unwrap_or_default()),
                     status: column::text(row, 4)?.and_then(|text| OutcomeStatus::parse(&text)),
+                    asking: column::text(row, 5)?.as_deref() == Some(ASKING),
                 });
             }
             Ok(calls)

@@ -12,6 +12,8 @@ use tokio::sync::Semaphore;
 #[derive(Debug, Clone)]
 pub enum Step {
     Say(String),
+    /// Words of a model whose price nobody knows.
+    SayUnpriced(String),
     /// A thought, and what is said after it.
     Think(&'static str, &'static str),
     Call(&'static str, &'static str),
@@ -24,6 +26,8 @@ pub enum Step {
     Fail(ModelError),
     /// Words that end for a reason of their own.
     Ends(&'static str, FinishReason),
+    /// Some words, and then nothing until the turn is stopped.
+    HangAfter(&'static str),
     /// Some words, and then the end of the line.
     CutOff(&'static str, ModelError),
 }
@@ -66,9 +70,13 @@ impl Model for TestModel {
         let said = last.map(|message| message.content.text().into_owned()).unwrap_or_default();
         let step = (self.answer)(&said, request);
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        let cost = match &step {
+            Step::SayUnpriced(_) => Cost { micro_usd: None, status: CostStatus::Unknown },
+            _ => Cost { micro_usd: Some(1), status: CostStatus::Estimated },
+        };
         Box::pin(async move {
             let message = match step {
-                Step::Say(text) => Message::assistant(text),
+                Step::Say(text) | Step::SayUnpriced(text) => Message::assistant(text),
                 Step::Think(thought, text) => {
                     let mut message = Message::assistant(text);
                     message.reasoning = Some(thought.to_owned());
@@ -94,6 +102,11 @@ impl Model for TestModel {
                     message.finish_reason = Some(reason);
                     message
                 }
+                Step::HangAfter(words) => {
+                    sink(Delta::Text(words.to_owned()));
+                    request.cancel.cancelled().await;
+                    return Err(ModelError::Cancelled);
+                }
                 Step::Fail(error) => return Err(error),
                 Step::CutOff(words, error) => {
                     sink(Delta::Text(words.to_owned()));
@@ -106,7 +119,7 @@ impl Model for TestModel {
             Ok(Completion {
                 message,
                 usage: Some(Usage { input: 10, output: 5, ..Usage::default() }),
-                cost: Cost { micro_usd: Some(1), status: CostStatus::Estimated },
+                cost,
                 model: "m".into(),
                 provider: "p".into(),
                 response_id: None,
@@ -144,7 +157,7 @@ impl Tool for Risky {
         Box::pin(async move {
             let danger = Danger { key: "k".into(), reason: "it is risky".into() };
             let question = Question::Approve { command: "rm -rf ./build".into(), danger };
-            let answer = context.frontend.ask(question, context.cancel).await;
+            let answer = context.frontend.ask_before_acting(question, context.cancel).await;
             Outcome::done(format!("{answer:?}"))
         })
     }

@@ -39,7 +39,7 @@ impl Tool for Clarify {
             let (question, choices) = (question.trim().to_owned(), choices(call.arguments.get("choices")));
             let asked = Question::Clarify { question: question.clone(), choices: choices.clone() };
             let offered = if choices.is_empty() { Value::Null } else { json!(choices) };
-            match context.frontend.ask(asked, context.cancel).await {
+            match context.frontend.ask_before_acting(asked, context.cancel).await {
                 Answer::Text(response) => answer::done(&json!({
                     "question": question, "choices_offered": offered, "user_response": response,
                 })),

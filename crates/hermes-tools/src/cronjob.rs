@@ -172,7 +172,7 @@ async fn refuse_model(call: &Call, context: &ToolContext<'_>) -> Option<String> 
             reason: "a scheduled job is to use another model than the configured one".to_owned(),
         },
     };
-    match context.frontend.ask(question, context.cancel).await {
+    match context.frontend.ask_before_acting(question, context.cancel).await {
         Answer::Approval(Approval::Deny) | Answer::Unavailable | Answer::Silence | Answer::Secret(_) => Some(
             "A job with another model or provider needs the user's consent, and it was not given.".to_owned(),
         ),

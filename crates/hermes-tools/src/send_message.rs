@@ -34,7 +34,7 @@ impl SendMessage {
         let Some(message) = text(&call.arguments, "message") else {
             return missing("send_message", "message");
         };
-        match self.courier.deliver(target, message).await {
+        match self.courier.deliver(target, message, Some(&call.session)).await {
             Ok(sent) => {
                 let mut result = json!({"success": true, "platform": sent.platform, "chat_id": sent.chat_id, "mirrored": sent.mirrored});
                 if let Some(id) = sent.receipt.message_ids.first() {

@@ -6,6 +6,7 @@
 mod call;
 mod civil;
 mod clock;
+mod descriptors;
 mod envelope;
 mod event;
 mod id;
@@ -25,6 +26,7 @@ use std::pin::Pin;
 pub use call::{CallIds, ToolCall};
 pub use civil::CivilTime;
 pub use clock::{Clock, Deadline, Timestamp, WallClock};
+pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 pub use envelope::{
     Attachment, AttachmentKind, Certainty, ChatKind, Choice, Envelope, Picture, Piece, Place, Receipt, Reply,
     Sender,

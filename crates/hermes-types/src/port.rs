@@ -281,6 +281,12 @@ pub trait Frontend: Send + Sync {
     fn show(&self, event: Event);
 
     fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
+
+    /// Asks before the call has done anything. Where the process ends while the question is open, the call can be run anew,
+    /// which asks again.
+    fn ask_before_acting<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+        self.ask(question, cancel)
+    }
 }
 
 /// Starts subagents. They share their parent's deadline, budget and cancellation.
@@ -339,8 +345,13 @@ pub struct Trace {
 
 /// Sends to a chat by name, for the scheduler and the `send_message` tool.
 pub trait Courier: Send + Sync {
-    fn deliver<'a>(&'a self, target: &'a str, text: &'a str)
-    -> BoxFuture<'a, Result<Dispatch, ChannelError>>;
+    /// Sends a text; `from` is the session that sends it, and absent where a person does from the shell.
+    fn deliver<'a>(
+        &'a self,
+        target: &'a str,
+        text: &'a str,
+        from: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, Result<Dispatch, ChannelError>>;
 
     /// Chats that can be named, in words.
     fn targets(&self) -> BoxFuture<'_, Vec<String>>;

@@ -3,9 +3,13 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+/// Where the rest is told.
+const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed or not found, 2 wrong command line, 78 gateway configuration, 130 interrupted.\n\
+                          The whole table is in docs/reference/exit-codes.md.";
+
 /// A personal AI agent in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "hermes", display_name = "Hermes Agent", version = VERSION, disable_help_subcommand = true)]
+#[command(name = "hermes", display_name = "Hermes Agent", version = VERSION, disable_help_subcommand = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     /// Without a command, `chat` is meant, and its flags are understood here too
     #[command(flatten)]
@@ -39,7 +43,7 @@ pub(crate) enum Command {
     /// List, search, export and remove stored conversations
     Sessions {
         #[command(subcommand)]
-        command: SessionsCommand,
+        command: Option<SessionsCommand>,
     },
     /// What was used: sessions, tokens, money, tools, times of day
     Insights {
@@ -75,14 +79,14 @@ pub(crate) enum Command {
     /// Who may talk to the agent from chats
     Pairing {
         #[command(subcommand)]
-        command: PairingCommand,
+        command: Option<PairingCommand>,
     },
     /// Send a message to a chat; without a target, list the chats
     Send(SendArguments),
     /// Take events of other services
     Webhook {
         #[command(subcommand)]
-        command: WebhookCommand,
+        command: Option<WebhookCommand>,
     },
     /// Jobs that run by themselves
     Cron {
@@ -92,7 +96,7 @@ pub(crate) enum Command {
     /// Check, copy and repair the database
     Db {
         #[command(subcommand)]
-        command: DbCommand,
+        command: Option<DbCommand>,
     },
     /// Bring this program up to date, the way it was installed
     Update {
@@ -268,8 +272,8 @@ pub(crate) struct LoginArguments {
     /// Nous: what is asked for
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// Understood for compatibility: the address is printed, and never opened
-    #[arg(long, hide = true)]
+    /// Only print the address; otherwise it is opened in a browser where there is a display
+    #[arg(long)]
     pub(crate) no_browser: bool,
     /// Seconds to wait for the confirmation
     #[arg(long, value_name = "SECONDS")]
@@ -399,6 +403,12 @@ pub(crate) enum SessionsCommand {
     Stats,
 }
 
+impl Default for SessionsCommand {
+    fn default() -> Self {
+        Self::List { source: None, limit: 20 }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum GatewayCommand {
     /// Run in the foreground
@@ -464,7 +474,7 @@ pub(crate) enum GatewayCommand {
 /// Without flags, questions are asked.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct GatewaySetup {
-    /// Set up this chat platform: telegram, discord, slack
+    /// Set up this platform: telegram, discord, slack, webhook
     #[arg(conflicts_with = "api_server")]
     pub(crate) platform: Option<String>,
     /// Answer a question of the platform, as in TELEGRAM_BOT_TOKEN=…; `-` as the value reads it from standard input
@@ -493,9 +503,10 @@ impl Default for GatewayCommand {
     }
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 pub(crate) enum PairingCommand {
     /// Who waits and who was let in
+    #[default]
     List,
     /// Let somebody in by their code
     Approve { platform: String, code: String },
@@ -505,7 +516,7 @@ pub(crate) enum PairingCommand {
     ClearPending,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 pub(crate) enum WebhookCommand {
     /// Add a route
     #[command(visible_alias = "add")]
@@ -533,6 +544,7 @@ pub(crate) enum WebhookCommand {
     },
     /// Show the routes
     #[command(visible_alias = "ls")]
+    #[default]
     List,
     /// Remove a route
     #[command(visible_alias = "rm")]
@@ -640,9 +652,10 @@ pub(crate) struct JobArguments {
     pub(crate) agent: bool,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Default, Subcommand)]
 pub(crate) enum DbCommand {
     /// Check the whole file; changes nothing
+    #[default]
     Check,
     /// Copy the database while it is in use
     Backup { file: std::path::PathBuf },

@@ -50,7 +50,8 @@ impl Context {
         }
         self.learn_secrets(&config);
         let masked = SecuritySettings::resolve(&config, &self.env).redact_secrets;
-        log::start(&self.home.join("logs"), if masked { log::Secrets::Mask } else { log::Secrets::Show });
+        let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
+        log::start(&self.home.join("logs"), secrets, log::level(&config));
         self.choose_zone(&config);
         config
     }

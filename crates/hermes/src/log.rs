@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use hermes_config::Config;
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -34,24 +35,43 @@ struct Log {
     all: Option<Rolling>,
     /// Whether it is also printed, for whoever watches.
     echo: Echo,
+    /// The least important events that are written.
+    lowest: Level,
 }
 
 /// Whether what is logged is also printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Echo {
     Nothing,
+    /// How the service is: that it runs, what it is connected to, that it stops.
+    Life,
     Everything,
 }
 
+/// The target of events that [`Echo::Life`] prints.
+pub(crate) const LIFE: &str = "hermes::life";
+
 /// Starts writing to the log of this process.
-pub(crate) fn start(folder: &Path, secrets: Secrets) {
-    set(Log { secrets, errors: errors(folder), all: None, echo: Echo::Nothing });
+pub(crate) fn start(folder: &Path, secrets: Secrets, lowest: Level) {
+    // Only what went wrong is kept here, however much is wanted elsewhere.
+    let lowest = lowest.min(Level::WARN);
+    set(Log { secrets, errors: errors(folder), all: None, echo: Echo::Nothing, lowest });
+}
+
+/// Returns the level `logging.level` names; what is not known is INFO.
+pub(crate) fn level(config: &Config) -> Level {
+    match config.text("logging.level").trim().to_uppercase().as_str() {
+        "DEBUG" | "TRACE" => Level::DEBUG,
+        "WARNING" | "WARN" => Level::WARN,
+        "ERROR" | "CRITICAL" | "FATAL" => Level::ERROR,
+        _ => Level::INFO,
+    }
 }
 
 /// The same for the gateway, which tells more.
-pub(crate) fn start_gateway(folder: &Path, secrets: Secrets, echo: Echo) {
+pub(crate) fn start_gateway(folder: &Path, secrets: Secrets, echo: Echo, lowest: Level) {
     let all = Rolling::new(folder.join("gateway.log"), 5 * MEGABYTE, 3);
-    set(Log { secrets, errors: errors(folder), all: Some(all), echo });
+    set(Log { secrets, errors: errors(folder), all: Some(all), echo, lowest });
 }
 
 fn set(log: Log) {
@@ -108,8 +128,8 @@ impl Rolling {
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let lowest = if self.all.is_some() { Level::INFO } else { Level::WARN };
-        *metadata.level() <= lowest && metadata.is_event()
+        let is_life = metadata.target() == LIFE && self.echo != Echo::Nothing;
+        (*metadata.level() <= self.lowest || is_life) && metadata.is_event()
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -135,11 +155,13 @@ impl Subscriber for Log {
         if *metadata.level() <= Level::WARN {
             self.errors.write(&line);
         }
-        if let Some(all) = &self.all {
+        if let Some(all) = self.all.as_ref().filter(|_| *metadata.level() <= self.lowest) {
             all.write(&line);
         }
-        if self.echo == Echo::Everything {
-            Output::new().notice(line.trim_end());
+        match self.echo {
+            Echo::Everything => Output::new().notice(line.trim_end()),
+            Echo::Life if metadata.target() == LIFE => Output::new().notice(&text),
+            Echo::Life | Echo::Nothing => {}
         }
     }
 

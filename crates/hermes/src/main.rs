@@ -69,7 +69,7 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
         Command::Login(arguments) => command::login::run(&arguments, context, output),
         Command::Logout { provider } => command::login::forget(provider.as_deref(), context, output),
         Command::Config { command } => command::config::run(command, context, output),
-        Command::Sessions { command } => command::sessions::run(command, context, output),
+        Command::Sessions { command } => command::sessions::run(command.unwrap_or_default(), context, output),
         Command::Insights { days, source } => command::insights::run(days, source, context, output),
         Command::Status { all, deep } => {
             let keys = if all { command::status::Keys::All } else { command::status::Keys::Set };
@@ -79,11 +79,11 @@ fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode>
             command::prompt_size::run(&cli.chat, &platform, json, context, output)
         }
         Command::Gateway { command } => command::gateway::run(command, context, output),
-        Command::Pairing { command } => command::pairing::run(&command, context, output),
+        Command::Pairing { command } => command::pairing::run(&command.unwrap_or_default(), context, output),
         Command::Send(arguments) => command::send::run(&arguments, context, output),
-        Command::Webhook { command } => command::webhook::run(command, context, output),
+        Command::Webhook { command } => command::webhook::run(command.unwrap_or_default(), context, output),
         Command::Cron { command } => command::cron::run(command, context, output),
-        Command::Db { command } => command::database::run(command, context, output),
+        Command::Db { command } => command::database::run(command.unwrap_or_default(), context, output),
         Command::Completion { shell } => {
             output.text(&cli::completion(shell));
             Ok(ExitCode::SUCCESS)

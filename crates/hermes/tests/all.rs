@@ -18,6 +18,7 @@ mod all {
     mod disk;
     mod embedding;
     mod existing_home;
+    mod exit_codes;
     mod gateway;
     mod life;
     mod long_talk;

@@ -9,6 +9,8 @@ mod budgets;
 mod docs;
 mod layers;
 mod lengths;
+#[cfg(test)]
+mod settings;
 mod workspace;
 
 use std::process::ExitCode;

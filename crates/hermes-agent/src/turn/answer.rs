@@ -7,6 +7,7 @@ use super::running::{Counts, Next, Running};
 use crate::calls::{Checked, Ready, check};
 use crate::pressure;
 use crate::reply::{Reply, judge, only_announces};
+use crate::unanswered::open_calls;
 
 const CONTINUE: &str = include_str!("../texts/continue.md").trim_ascii();
 const ACT_NOW: &str = include_str!("../texts/act_now.md").trim_ascii();
@@ -101,6 +102,22 @@ impl Running<'_> {
                 self.keep(message).await?;
                 self.frontend.show(Event::SegmentEnded);
                 self.run_all(batch).await
+            }
+        }
+    }
+
+    /// Runs calls a person was being asked about when the process before this one ended, and those that waited behind them.
+    pub(super) async fn run_waiting_calls(&mut self) -> Result<Next, StoreError> {
+        let mut calls = open_calls(&self.conversation.messages);
+        if calls.is_empty() {
+            return Ok(Next::Again);
+        }
+        match check(&mut calls, &self.agent.tools) {
+            Checked::Run(batch) => Box::pin(self.run_all(batch)).await,
+            // A tool that is no longer there.
+            Checked::UnknownName { answers, .. } | Checked::BrokenArguments { answers } => {
+                self.answer(&calls, answers).await?;
+                Ok(Next::Again)
             }
         }
     }

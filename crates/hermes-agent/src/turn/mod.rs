@@ -66,6 +66,7 @@ impl Agent {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<TurnResult, Error>> {
         Box::pin(async move {
+            self.answer_waiting_calls(conversation).await?;
             self.open_turn(conversation, &id, &said).await?;
             let asked = Asked { spoken: said.stored.is_some(), content: said.content };
             let ended = self.work(conversation, id, asked, frontend, cancel).await;
@@ -107,6 +108,7 @@ impl Agent {
         cancel: &Cancel,
     ) -> Result<Option<Compressed>, Error> {
         self.take_lease(conversation).await?;
+        self.answer_waiting_calls(conversation).await?;
         let ended = {
             let asked = Asked { content: Content::default(), spoken: false };
             let mut running = Running::new(self, conversation, TurnId::generate(), asked, frontend, cancel);

@@ -151,6 +151,9 @@ impl<'a> Running<'a> {
             return Ok(());
         }
         self.prepare().await;
+        if let Next::Done = self.run_waiting_calls().await? {
+            return Ok(());
+        }
         self.compress_if_full().await?;
         let mut previous_tools = Vec::new();
         while self.result.api_calls < self.agent.limits.iterations && self.budget > 0 {

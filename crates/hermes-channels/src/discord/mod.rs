@@ -64,6 +64,7 @@ pub(crate) const PLATFORM: Platform = Platform {
         },
     ],
     lock: Some(("discord-bot-token", "DISCORD_BOT_TOKEN")),
+    person_is_chat: false,
     abilities: Abilities {
         limit: outbound::LONGEST - ROOM_FOR_FENCES,
         unit: LengthUnit::Scalars,

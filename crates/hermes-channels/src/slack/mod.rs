@@ -57,6 +57,7 @@ pub(crate) const PLATFORM: Platform = Platform {
         },
     ],
     lock: Some(("slack-app-token", "SLACK_APP_TOKEN")),
+    person_is_chat: false,
     abilities: Abilities {
         limit: 39_000,
         unit: LengthUnit::Scalars,

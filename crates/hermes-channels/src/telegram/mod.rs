@@ -75,6 +75,7 @@ pub(crate) const PLATFORM: Platform = Platform {
         },
     ],
     lock: Some(("telegram-bot-token", "TELEGRAM_BOT_TOKEN")),
+    person_is_chat: true,
     // Marks and escapes are not counted, so the whole limit is for what people see.
     abilities: Abilities {
         limit: LIMIT,

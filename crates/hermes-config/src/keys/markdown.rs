@@ -8,7 +8,9 @@ use crate::env::variables::VARIABLES;
 /// Keys by section, then variables, as Markdown tables.
 pub fn markdown() -> String {
     let mut out = String::from(
-        "# Configuration reference\n\nGenerated from the tables in `hermes-config`; do not edit.\n",
+        "# Configuration reference\n\nGenerated from the tables in `hermes-config`; do not edit.\n\nThe status says whether \
+         this release acts on a key or a variable. What is *kept* is known from other releases: it may stand in your files, is \
+         never removed, and does nothing here.\n",
     );
     let mut sections: Vec<&str> = Vec::new();
     for spec in all() {
@@ -21,30 +23,40 @@ pub fn markdown() -> String {
         let title = if section.is_empty() { "Top level" } else { section };
         push(
             &mut out,
-            format_args!("\n## {title}\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n"),
+            format_args!(
+                "\n## {title}\n\n| Key | Type | Default | Status | Meaning |\n|---|---|---|---|---|\n"
+            ),
         );
         for spec in all().filter(|spec| section_of(spec) == section) {
             push(
                 &mut out,
                 format_args!(
-                    "| `{}` | {} | {} | {}{} |\n",
+                    "| `{}` | {} | {} | {} | {}{} |\n",
                     spec.path,
                     kind(spec),
                     default(spec),
+                    spec.support.words(),
                     cell(spec.about),
                     notes(spec)
                 ),
             );
         }
     }
-    out.push_str("\n## Environment variables\n\n| Variable | Default | Meaning |\n|---|---|---|\n");
+    out.push_str(
+        "\n## Environment variables\n\n| Variable | Default | Status | Meaning |\n|---|---|---|---|\n",
+    );
     for variable in VARIABLES {
         let default =
             if variable.default.is_empty() { "–".to_owned() } else { format!("`{}`", variable.default) };
         let secret = if variable.secret { " (secret)" } else { "" };
         push(
             &mut out,
-            format_args!("| `{}` | {default} | {}{secret} |\n", variable.name, cell(variable.about)),
+            format_args!(
+                "| `{}` | {default} | {} | {}{secret} |\n",
+                variable.name,
+                variable.support.words(),
+                cell(variable.about)
+            ),
         );
     }
     out

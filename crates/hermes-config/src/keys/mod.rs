@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 pub use check::{Finding, Problem, check};
 pub use fit::{Fit, fit};
 pub use markdown::markdown;
-pub use spec::{Era, KeySpec, Kind};
+pub use spec::{Era, KeySpec, Kind, Support};
 
 use crate::yaml::{Map, Value, parse};
 

@@ -42,6 +42,24 @@ pub enum Era {
     Ours,
 }
 
+/// Whether this release does something about a key or a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    ActedOn,
+    /// Tolerated and kept for other releases.
+    Kept,
+}
+
+impl Support {
+    /// What the reference says about it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::ActedOn => "acted on",
+            Self::Kept => "kept",
+        }
+    }
+}
+
 /// A documented key. `*` in the path stands for any one segment.
 #[derive(Debug, Clone, Copy)]
 pub struct KeySpec {
@@ -58,6 +76,7 @@ pub struct KeySpec {
     pub blank: bool,
     /// The word a YAML boolean `true` stands for, where it is not `on`.
     pub truth: &'static str,
+    pub support: Support,
 }
 
 impl KeySpec {
@@ -70,6 +89,12 @@ impl KeySpec {
     pub(super) const fn ours(mut self) -> Self {
         self.era = Era::Ours;
         self.saved = false;
+        self
+    }
+
+    /// Marks a key other releases act on and this one does not.
+    pub(super) const fn kept(mut self) -> Self {
+        self.support = Support::Kept;
         self
     }
 
@@ -111,6 +136,7 @@ const fn row(path: &'static str, kind: Kind, default: &'static str, about: &'sta
         saved: true,
         blank: false,
         truth: "on",
+        support: Support::ActedOn,
     }
 }
 

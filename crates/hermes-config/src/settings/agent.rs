@@ -10,7 +10,6 @@ use crate::{Config, Env, Surface, precedence};
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
     pub max_turns: usize,
-    pub verbose: bool,
     pub ephemeral_prompt: Option<String>,
     pub reasoning_effort: Option<String>,
     /// `auto`, true, false, or a list of model-name parts; the prompt builder reads it.
@@ -22,7 +21,6 @@ impl AgentSettings {
     pub fn resolve(config: &Config, env: &Env, surface: Surface) -> Self {
         Self {
             max_turns: precedence::max_iterations(config, env, None),
-            verbose: config.flag("agent.verbose"),
             ephemeral_prompt: precedence::ephemeral_prompt(config, env),
             reasoning_effort: precedence::reasoning_effort(config, env, surface),
             tool_use_enforcement: config.get("agent.tool_use_enforcement").unwrap_or(Value::Null),

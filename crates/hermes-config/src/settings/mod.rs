@@ -23,7 +23,7 @@ pub use chat::{
 };
 pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
-pub use model::{CustomProvider, FallbackModel, ModelSettings, ProviderRouting, SmartRouting};
+pub use model::{CustomProvider, FallbackModel, ModelSettings, ProviderRouting};
 pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
 pub use toolsets::{CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode};
 

@@ -19,7 +19,6 @@ pub struct ModelSettings {
     /// In the order to try.
     pub fallbacks: Vec<FallbackModel>,
     pub routing: ProviderRouting,
-    pub smart_routing: SmartRouting,
 }
 
 impl ModelSettings {
@@ -36,7 +35,6 @@ impl ModelSettings {
             custom_providers: CustomProvider::all(config),
             fallbacks: FallbackModel::chain(config),
             routing: ProviderRouting::from_config(config),
-            smart_routing: SmartRouting::from_config(config),
         }
     }
 
@@ -176,26 +174,6 @@ impl ProviderRouting {
                 .get("provider_routing.require_parameters")
                 .and_then(|value| value.as_bool()),
             data_collection: config.text_if_any("provider_routing.data_collection"),
-        }
-    }
-}
-
-/// Short, simple turns to a cheaper model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SmartRouting {
-    /// Absent when off, or when no cheap model is named.
-    pub cheap_model: Option<FallbackModel>,
-    pub max_simple_chars: usize,
-    pub max_simple_words: usize,
-}
-
-impl SmartRouting {
-    pub fn from_config(config: &Config) -> Self {
-        let cheap = FallbackModel::read(&config.map("smart_model_routing.cheap_model"));
-        Self {
-            cheap_model: cheap.filter(|_| config.flag("smart_model_routing.enabled")),
-            max_simple_chars: config.count("smart_model_routing.max_simple_chars"),
-            max_simple_words: config.count("smart_model_routing.max_simple_words"),
         }
     }
 }

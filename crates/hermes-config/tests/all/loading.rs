@@ -282,7 +282,6 @@ fn providers_fallbacks_and_side_tasks_are_typed() {
          providers: {other: {base_url: 'http://o'}}\n\
          fallback_model: [{provider: zai, model: glm}, {provider: zai}, {provider: zai, model: glm}]\n\
          fallback_providers: [{provider: nous, model: h}]\n\
-         smart_model_routing: {enabled: true, cheap_model: {provider: p, model: c}}\n\
          provider_routing: {sort: price, only: [a, b], require_parameters: on}\n\
          auxiliary: {vision: {provider: openrouter, timeout: '1e1'}}\n\
          compression: {summary_model: sm}\n\
@@ -296,7 +295,6 @@ fn providers_fallbacks_and_side_tasks_are_typed() {
     assert_eq!((own.base_url.as_str(), own.context_lengths[0].1), ("http://b/v1", 8192));
     let chain: Vec<_> = settings.model.fallbacks.iter().map(|entry| entry.model.as_str()).collect();
     assert_eq!(chain, ["h", "glm"]);
-    assert_eq!(settings.model.smart_routing.cheap_model.as_ref().map(|m| m.model.as_str()), Some("c"));
     assert_eq!(settings.model.routing.require_parameters, Some(true));
     let vision = AuxiliaryTask::resolve(&loaded, &none, "vision");
     assert_eq!((vision.provider.as_str(), vision.timeout), ("openrouter", Duration::from_secs(10)));

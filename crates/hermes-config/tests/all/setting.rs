@@ -256,3 +256,20 @@ fn managed_homes_refuse_with_the_documented_words() {
     }
     assert_eq!(Management::of(&plain.home, &env(&[("HERMES_MANAGED", "0")])), Management::Free);
 }
+
+#[test]
+fn a_key_or_variable_this_release_does_not_act_on_is_told() {
+    let temp = TempHome::with_config("a: 1\n");
+    for (key, value, told) in [
+        ("voice.record_key", "ctrl+b", true),
+        ("browser.headed", "true", true),
+        ("GROQ_API_KEY", "gsk-x", true),
+        ("agent.max_turns", "5", false),
+        ("session_reset.by_platform.telegram.mode", "idle", false),
+        ("OPENROUTER_API_KEY", "sk-or-x", false),
+    ] {
+        let outcome = set::set(&temp.home, &env(&[]), key, value).unwrap();
+        let notice = outcome.lines.iter().filter(|line| line.contains("does not act on")).count();
+        assert_eq!(notice, usize::from(told), "{key}: {:?}", outcome.lines);
+    }
+}

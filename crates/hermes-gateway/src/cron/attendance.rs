@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hermes_types::{Answer, BoxFuture, Cancel, Clock, Event, Frontend, Question};
+use hermes_config::Config;
+use hermes_types::{Answer, Approval, BoxFuture, Cancel, Clock, Event, Frontend, Question};
 
 /// Notices that something happens and what it costs, and answers no questions.
 pub(super) struct Attendance {
@@ -13,13 +14,33 @@ pub(super) struct Attendance {
     left: Option<u64>,
     spent: AtomicU64,
     cancel: Cancel,
+    commands: DangerousCommands,
     /// Milliseconds on the clock that never steps.
     last: AtomicU64,
 }
 
+/// What becomes of commands somebody would have to agree to, as `approvals.cron_mode` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DangerousCommands {
+    Refuse,
+    Run,
+}
+
+impl DangerousCommands {
+    pub(super) fn configured(config: &Config) -> Self {
+        if config.text("approvals.cron_mode") == "approve" { Self::Run } else { Self::Refuse }
+    }
+}
+
 impl Attendance {
-    pub(super) fn new(clock: Arc<dyn Clock>, left: Option<u64>, cancel: Cancel) -> Self {
-        let watch = Self { clock, left, spent: AtomicU64::new(0), cancel, last: AtomicU64::new(0) };
+    pub(super) fn new(
+        clock: Arc<dyn Clock>,
+        left: Option<u64>,
+        cancel: Cancel,
+        commands: DangerousCommands,
+    ) -> Self {
+        let (spent, last) = (AtomicU64::new(0), AtomicU64::new(0));
+        let watch = Self { clock, left, spent, cancel, commands, last };
         watch.note();
         watch
     }
@@ -58,7 +79,21 @@ impl Frontend for Attendance {
         }
     }
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, question: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+        let answer = match (self.commands, question) {
+            // Leaving the sandbox, writing outside the project and choosing another model stay a person's to decide.
+            (DangerousCommands::Run, Question::Approve { danger, .. }) if !asks_for_more(&danger.key) => {
+                Answer::Approval(Approval::Once)
+            }
+            _ => Answer::Unavailable,
+        };
+        Box::pin(std::future::ready(answer))
     }
+}
+
+/// Returns whether a question is about more than the danger of a command.
+fn asks_for_more(key: &str) -> bool {
+    ["outside the sandbox", "write outside the project", "cronjob model"]
+        .iter()
+        .any(|start| key.starts_with(start))
 }

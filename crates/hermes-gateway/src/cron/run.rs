@@ -9,7 +9,7 @@ use hermes_store::{EndReason, JobEnd, JobRunState, Span};
 use hermes_task::Ended;
 use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp, TurnId};
 
-use super::attendance::Attendance;
+use super::attendance::{Attendance, DangerousCommands};
 use super::script::Prelude;
 use super::{Begun, TickError, to_micros, words};
 use crate::gateway::Gateway;
@@ -174,7 +174,8 @@ impl Gateway {
         left: Option<u64>,
     ) -> Result<TurnResult, Failure> {
         let cancel = self.turns.cancel_token().child_token();
-        let watch = Attendance::new(self.clock.clone(), left, cancel.clone());
+        let commands = DangerousCommands::configured(&self.live.now().config);
+        let watch = Attendance::new(self.clock.clone(), left, cancel.clone(), commands);
         let patience = self.job_patience();
         let silence = async {
             match patience {

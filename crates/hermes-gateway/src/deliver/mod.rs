@@ -20,6 +20,7 @@ use hermes_types::{Abilities, Cancel, Certainty, Channel, ChannelError, Clock, P
 use tokio::sync::Notify;
 
 use crate::ports::Services;
+use crate::settings::Live;
 
 pub(crate) use media::add_tools_files;
 pub(crate) use plan::{Spoken, in_parts, plan, plan_at};
@@ -48,6 +49,7 @@ pub(crate) struct Delivery {
     store: Store,
     clock: Arc<dyn Clock>,
     services: Arc<dyn Services>,
+    live: Live,
     lines: Arc<Mutex<HashMap<String, Line>>>,
     /// Something was sent, or was not; or nothing is under way any more.
     pub(crate) settled: Arc<Notify>,
@@ -78,8 +80,8 @@ impl Trouble {
 }
 
 impl Delivery {
-    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, services: Arc<dyn Services>) -> Self {
-        Self { store, clock, services, lines: Arc::default(), settled: Arc::default() }
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, services: Arc<dyn Services>, live: Live) -> Self {
+        Self { store, clock, services, live, lines: Arc::default(), settled: Arc::default() }
     }
 
     pub(crate) fn connect(&self, channel: Arc<dyn Channel>, tasks: &Tasks) {
@@ -216,6 +218,11 @@ impl Delivery {
 
     async fn send(&self, channel: &dyn Channel, due: Due) {
         let (id, platform) = (due.id, channel.platform());
+        if due.reply.pieces.iter().any(|piece| !matches!(piece, Piece::Text { .. }))
+            && let Some((least, most)) = self.live.now().human_delay
+        {
+            self.clock.sleep(between(least, most)).await;
+        }
         let sent = match (&due.reply.draft, due.reply.pieces.first()) {
             (Some(draft), Some(Piece::Text { text })) => {
                 match channel.edit(&due.reply.place, draft, text).await {
@@ -287,6 +294,12 @@ impl Delivery {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns a random time between two others.
+fn between(least: Duration, most: Duration) -> Duration {
+    let part = u32::from_str_radix(&hermes_types::random_hex(4), 16).unwrap_or_default();
+    least + most.saturating_sub(least) * part / 0xffff
 }
 
 fn pause(attempts: u32) -> Duration {

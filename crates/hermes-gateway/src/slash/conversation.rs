@@ -12,6 +12,7 @@ use hermes_types::{
 use super::Done;
 use crate::gateway::Gateway;
 use crate::session::Entry;
+use crate::turn::GRACE;
 
 /// What a command answers with when it cannot be done.
 pub(super) type Ran = Result<Done, Problem>;
@@ -194,9 +195,18 @@ impl Gateway {
         // As a turn: `/stop` ends it.
         let cancel = Cancel::new();
         self.desk.begin(&row.conversation, cancel.clone(), None);
-        let done = agent.compress(&mut conversation, focus, &Silent, &cancel).await;
+        let overdue = async {
+            cancel.cancelled().await;
+            self.clock.sleep(GRACE).await;
+        };
+        let done = tokio::select! {
+            biased;
+            done = agent.compress(&mut conversation, focus, &Silent, &cancel) => Some(done),
+            // What does not stop when told to is left alone; the step that would have changed the conversation is not made.
+            () = overdue => None,
+        };
         self.desk.end(&row.conversation);
-        let done = done?;
+        let done = done.transpose()?.flatten();
         if cancel.is_cancelled() && done.is_none() {
             return Ok(Done::said("Compression was stopped; nothing was changed."));
         }
@@ -205,8 +215,9 @@ impl Gateway {
         };
         entry.session_id = conversation.session().as_str().to_owned();
         self.index.keep(entry, self.clock.now()).await?;
+        let late = if cancel.is_cancelled() { "It was too late to stop the compression. " } else { "" };
         Ok(Done::said(format!(
-            "🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
+            "{late}🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
             with_commas(tokens_before),
             with_commas(tokens_after)
         )))
@@ -221,8 +232,11 @@ impl Gateway {
         };
         let usage = stored.usage;
         let cost = match (stored.estimated_cost_usd, stored.cost_status.as_deref()) {
+            (Some(dollars), Some("unknown")) => {
+                format!("${dollars:.4} and more: the price of some calls is not known")
+            }
             (Some(dollars), status) => format!("${dollars:.4} ({})", status.unwrap_or("estimated")),
-            (None, _) => "not known for this model".to_owned(),
+            (None, _) => "not known: there is no price for this model".to_owned(),
         };
         Ok(Done::said(format!(
             "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}\nCost: {cost}",

@@ -18,6 +18,8 @@ use crate::gateway::Gateway;
 use crate::intake::answer_to;
 use crate::slash::{self, Done, Surface, Typed, WhileBusy};
 
+/// How long what was told to stop may take before it is left alone.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// How long to wait before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Whoever goes on writing for longer than this is answered meanwhile.

@@ -63,7 +63,7 @@ impl Presenter {
             abilities,
             place: envelope.place.clone(),
             clock: gateway.clock.clone(),
-            mode: settings.display.tool_progress,
+            mode: settings.display_on(&envelope.platform).tool_progress,
             streaming: (streams && abilities.edits).then(|| settings.streaming.clone()),
             lines: Lines::default(),
             draft: Draft::default(),

@@ -46,7 +46,11 @@ impl Gateway {
             idempotency_key: format!("question:{}:{id}", self.holder),
         };
         self.say(key, reply).await;
-        let patience = self.live.now().question_patience;
+        let settings = self.live.now();
+        let patience = match kind {
+            Kind::Approval => settings.question_patience,
+            Kind::Clarification => settings.clarify_patience,
+        };
         tokio::select! {
             answer = answer => answer.unwrap_or(Answer::Unavailable),
             () = cancel.cancelled() => Answer::Unavailable,
@@ -86,6 +90,9 @@ impl Gateway {
         let text = match (approval, count) {
             (_, 0) if tag.is_some_and(|tag| self.desk.is_open(tag)) => {
                 "That question was put to somebody else; it is theirs to answer."
+            }
+            (_, 0) if tag.is_some() && self.desk.asks_approval(key) => {
+                "That question is no longer open. Please answer the newer question."
             }
             (_, 0) if tag.is_some() => "That question is no longer open.",
             (Approval::Deny, 0) => "No pending command to deny.",

@@ -12,6 +12,7 @@ use hermes_types::{
     Cancel, Content, Envelope, Mark, Reply, Role, SessionId, SessionKind, TaskId, Turn, TurnId, TurnState,
 };
 
+use super::GRACE;
 use super::background;
 use super::context::context_prompt;
 use super::present::Presenter;
@@ -24,8 +25,6 @@ use crate::session::{Entry, ResetReason, expired};
 
 /// Said to the model when nobody has talked to it before.
 const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
-/// How long a turn that was told to stop may take before it is left alone.
-const GRACE: Duration = Duration::from_secs(5);
 /// The most of a message or an answer hooks are told.
 const LONGEST_TOLD: usize = 500;
 /// Platforms nothing is sent to unasked.
@@ -159,7 +158,8 @@ impl Gateway {
                 return Err(reason);
             }
         };
-        let mut reply = words_of(&result, stopped, self.live.now().display.show_reasoning);
+        let mut reply =
+            words_of(&result, stopped, self.live.now().display_on(&envelope.platform).show_reasoning);
         deliver::add_tools_files(&mut reply, opened.conversation.messages());
         self.after_turn(&agent, opened, &result).await?;
         marks.end(if result.failure.is_none() && reply.is_some() { Mark::Answered } else { Mark::Failed });
@@ -257,8 +257,8 @@ impl Gateway {
         let entry = self.index.find(key).await?;
         let settings = self.live.now();
         let policy = settings.reset_policy(&envelope.platform, envelope.place.kind);
-        let over = entry.as_ref().and_then(|entry| expired(&policy, entry.last_used()?, civil));
         let task = TaskId::new(key);
+        let over = entry.as_ref().and_then(|entry| self.is_over(key, entry, &policy));
         if let (Some(mut entry), None) = (entry.clone(), over) {
             let session = SessionId::new(entry.session_id.clone());
             entry.origin = Some(crate::session::Origin::of(envelope));
@@ -293,6 +293,18 @@ impl Gateway {
         let conversation = begin(agent, session, envelope, task);
         self.emit("session:start", envelope, &entry);
         Ok(Opened { conversation, entry, fresh: true, reset: over, cut_off: None })
+    }
+
+    /// Returns why a chat's conversation is over. As long as something it started still runs, it is not.
+    pub(crate) fn is_over(
+        &self,
+        key: &str,
+        entry: &Entry,
+        policy: &hermes_config::settings::SessionResetSettings,
+    ) -> Option<ResetReason> {
+        let now = (self.calendar)(self.clock.now());
+        let reason = expired(policy, entry.last_used()?, now)?;
+        (!self.ports.services.has_running_process(&TaskId::new(key))).then_some(reason)
     }
 
     /// The conversation of a turn that has not ended, in whatever session it is now, however long ago it began.

@@ -273,6 +273,38 @@ async fn a_chat_begins_anew_after_silence_and_says_so() {
     bench.channel.until_said("ann", "1 messages: [System note").await;
 }
 
+/// Has something running until it is told otherwise.
+#[derive(Default)]
+struct AtWork(std::sync::atomic::AtomicBool);
+
+impl Services for AtWork {
+    fn has_running_process(&self, task: &hermes_types::TaskId) -> bool {
+        assert!(task.as_str().contains("chat-ann"), "{task}");
+        !self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn a_chat_with_a_running_process_does_not_begin_anew() {
+    let model =
+        TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
+    let at_work = Arc::new(AtWork::default());
+    let mut plan = Plan { services: at_work.clone(), ..Plan::new(model) };
+    plan.config = "session_reset: {mode: both, idle_minutes: 60}\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "one");
+    bench.channel.until_said("ann", "1 messages: one").await;
+    bench.until_quiet().await;
+    bench.clock.advance(std::time::Duration::from_hours(30));
+    bench.channel.write("ann", "two");
+    bench.channel.until_said("ann", "3 messages: two").await;
+    bench.until_quiet().await;
+    at_work.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    bench.clock.advance(std::time::Duration::from_hours(30));
+    bench.channel.write("ann", "three");
+    bench.channel.until_said("ann", "◐ Session automatically reset").await;
+}
+
 #[tokio::test]
 async fn a_quick_command_is_the_users_own() {
     let mut plan = Plan::new(TestModel::echo());
@@ -728,25 +760,36 @@ async fn commands_for_owners_are_not_for_everybody() {
 
 #[tokio::test]
 async fn a_compression_can_be_stopped() {
-    let model = TestModel::new(|said, request| {
-        if request.system.contains("You summarise") {
-            Step::Hang
-        } else {
-            Step::Say(format!("{said} {}", "w".repeat(400)))
+    for summary in [Step::Hang, Step::Stuck] {
+        let model = TestModel::new(move |said, request| {
+            if request.system.contains("You summarise") {
+                summary.clone()
+            } else {
+                Step::Say(format!("{said} {}", "w".repeat(400)))
+            }
+        });
+        let bench = Bench::with(model).await;
+        for turn in 0..14 {
+            bench.channel.write("ann", &format!("turn {turn}"));
+            bench.channel.until_said("ann", &format!("turn {turn} ")).await;
+            bench.until_quiet().await;
         }
-    });
-    let bench = Bench::with(model).await;
-    for turn in 0..14 {
-        bench.channel.write("ann", &format!("turn {turn}"));
-        bench.channel.until_said("ann", &format!("turn {turn} ")).await;
+        let session = bench.store.bindings().await.unwrap()[0].session.clone();
+        let before = bench.model.asked.lock().unwrap().len();
+        bench.channel.write("ann", "/compress");
+        bench.until_asked(before + 1).await;
+        bench.channel.write("ann", "/stop");
+        bench.channel.until_said("ann", "Force-stopped").await;
+        // What does not stop by itself is given some seconds.
+        while !bench.channel.texts("ann").iter().any(|text| text.contains("Compression was stopped")) {
+            bench.clock.advance(std::time::Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
         bench.until_quiet().await;
+        assert_eq!(bench.store.bindings().await.unwrap()[0].session, session, "nothing was changed");
+        bench.channel.write("ann", "and on");
+        bench.channel.until_said("ann", "and on ").await;
     }
-    let before = bench.model.asked.lock().unwrap().len();
-    bench.channel.write("ann", "/compress");
-    bench.until_asked(before + 1).await;
-    bench.channel.write("ann", "/stop");
-    bench.channel.until_said("ann", "Compression was stopped").await;
-    bench.until_quiet().await;
 }
 
 #[tokio::test]
@@ -767,4 +810,104 @@ async fn an_answer_near_the_limit_leaves_nothing_behind() {
         let texts = bench.channel.texts("ann");
         assert!(texts == [text], "{spare}: {} messages", texts.len());
     }
+}
+
+#[tokio::test]
+async fn usage_shows_money_and_says_when_a_price_is_not_known() {
+    let model = TestModel::new(|said, _| match said {
+        "priced" => Step::Say("done: priced".to_owned()),
+        _ => Step::SayUnpriced("done: unpriced".to_owned()),
+    });
+    let bench = Bench::with(model).await;
+    for (seen, (who, says, cost)) in [
+        ("ann", "priced", "Cost: $0.0000 (estimated)"),
+        ("ann", "unpriced", "Cost: $0.0000 and more: the price of some calls is not known"),
+        ("bob", "unpriced", "Cost: not known: there is no price for this model"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bench.channel.write(who, says);
+        bench.channel.until_said(who, &format!("done: {says}")).await;
+        bench.until_quiet().await;
+        bench.channel.write(who, "/usage");
+        let told = |posted: &[hermes_testkit::Posted]| {
+            let told: Vec<String> =
+                posted.iter().filter(|p| p.text.contains("Token Usage")).map(|p| p.text.clone()).collect();
+            (told.len() > seen).then(|| told.last().cloned()).flatten()
+        };
+        let text = bench.channel.until(told).await;
+        assert!(text.ends_with(cost), "{who} {says}: {text}");
+        bench.until_quiet().await;
+    }
+}
+
+#[tokio::test]
+async fn a_reset_of_its_own_is_kept_by_platform_and_kind_of_chat() {
+    for (config, resets) in [
+        ("session_reset: {mode: none, by_platform: {fake: {mode: idle, idle_minutes: 5}}}\n", true),
+        ("session_reset: {mode: none, by_type: {dm: {mode: idle, idle_minutes: 5}}}\n", true),
+        ("session_reset: {mode: idle, idle_minutes: 5, by_platform: {fake: {mode: none}}}\n", false),
+        ("session_reset: {mode: none, by_type: {group: {mode: idle, idle_minutes: 5}}}\n", false),
+    ] {
+        let model =
+            TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
+        let bench = Plan { config, ..Plan::new(model) }.start().await;
+        bench.channel.write("ann", "one");
+        bench.channel.until_said("ann", "1 messages: one").await;
+        bench.until_quiet().await;
+        bench.clock.advance(std::time::Duration::from_mins(6));
+        bench.channel.write("ann", "two");
+        let words = if resets { "1 messages: [System note" } else { "3 messages: two" };
+        bench.channel.until_said("ann", words).await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_waits_where_that_is_configured() {
+    let mut plan = Plan::new(TestModel::new(|said, _| Step::Gate(format!("done: {said}"))));
+    plan.config = "display: {busy_input_mode: queue}\n";
+    let bench = plan.start().await;
+    bench.channel.write("ann", "work");
+    bench.until_asked(1).await;
+    bench.channel.write("ann", "and then this");
+    bench.channel.until_said("ann", "Queued for the next turn").await;
+    bench.model.gate.add_permits(9);
+    bench.channel.until_said("ann", "done: work").await;
+    bench.channel.until_said("ann", "done: and then this").await;
+}
+
+#[tokio::test]
+async fn what_is_shown_can_differ_by_platform() {
+    for (config, shown) in [
+        ("display: {tool_progress: all, platforms: {fake: {tool_progress: off}}}\n", false),
+        ("display: {tool_progress: off, platforms: {fake: {tool_progress: all}}}\n", true),
+        ("display: {tool_progress: all, platforms: {other: {tool_progress: off}}}\n", true),
+    ] {
+        let model = TestModel::new(|_, request| match request.messages.last() {
+            Some(message) if message.role == Role::Tool => Step::Say("the end".to_owned()),
+            _ => Step::Call("plain", "{}"),
+        });
+        let bench = Plan { config, ..Plan::new(model) }.start().await;
+        bench.channel.write("ann", "go");
+        bench.channel.until_said("ann", "the end").await;
+        let texts = bench.channel.texts("ann");
+        assert_eq!(texts.iter().any(|text| text.contains("plain")), shown, "{config}{texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_answer_keeps_no_cursor() {
+    let mut plan = Plan::new(TestModel::new(|_, _| Step::HangAfter("half of an answer")));
+    plan.config = "streaming: {enabled: true}\n";
+    plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
+    let bench = plan.start().await;
+    bench.channel.write("ann", "go");
+    bench.channel.until_said("ann", "half of an answer ▉").await;
+    bench.channel.write("ann", "/stop");
+    bench.channel.until_said("ann", "Force-stopped").await;
+    bench.channel.until(|posted| posted.iter().any(|p| p.text == "half of an answer").then_some(())).await;
+    bench.until_quiet().await;
+    let texts = bench.channel.texts("ann");
+    assert!(!texts.iter().any(|text| text.contains('▉')), "{texts:?}");
 }

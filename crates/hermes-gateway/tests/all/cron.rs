@@ -468,3 +468,19 @@ async fn a_run_is_no_conversation_of_a_person() {
     let cron = SessionFilter { source: Some("cron".into()) };
     assert_eq!(bench.store.list_sessions(cron, 10).await.unwrap().len(), 1, "but it can be found");
 }
+
+#[tokio::test]
+async fn dangerous_commands_in_jobs_run_only_where_that_is_configured() {
+    for (config, answer) in [("", "Unavailable"), ("approvals: {cron_mode: approve}\n", "Approval(Once)")] {
+        let model = TestModel::new(|_, request| match request.messages.last() {
+            Some(message) if message.role == hermes_types::Role::Tool => {
+                Step::Say(message.content.text().into_owned())
+            }
+            _ => Step::Call("risky", "{}"),
+        });
+        let bench = Plan { env: UTC, config, ..Plan::new(model) }.start().await;
+        bench.create(new("every 10m"));
+        assert_eq!(bench.tick_after(600).await, 1);
+        bench.channel.until_said("ann", answer).await;
+    }
+}

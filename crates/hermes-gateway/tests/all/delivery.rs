@@ -155,7 +155,7 @@ async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
     plan.services = Arc::new(OneMore);
     let bench = plan.start().await;
     let text = "word ".repeat(50);
-    let post = bench.gateway.deliver("small:chat-ann", &text);
+    let post = bench.gateway.deliver("small:chat-ann", &text, None);
     let queued = async {
         let clock = SystemClock::new();
         while bench.store.outbox_depth().await.unwrap().waiting < 3 {

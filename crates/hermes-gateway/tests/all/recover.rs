@@ -371,3 +371,71 @@ async fn work_in_the_background_outlives_the_process() {
         bench.channel.until_said("ann", "the process has ended").await;
     }
 }
+
+/// Asks for an approval, then says what the tool answered.
+fn asking() -> Arc<TestModel> {
+    TestModel::new(|_, request| match request.messages.last() {
+        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
+        _ => Step::Call("risky", "{}"),
+    })
+}
+
+/// Writes under a key that no message before the restart had.
+fn write_again(bench: &Bench, text: &str) {
+    let mut envelope = bench.channel.envelope("ann", text);
+    envelope.platform_key = format!("again: {text}");
+    bench.channel.deliver(envelope);
+}
+
+#[tokio::test]
+async fn an_open_approval_is_asked_again_after_a_restart() {
+    for orderly in [false, true] {
+        let bench = Bench::with(asking()).await;
+        bench.channel.write("ann", "do it");
+        let question = |posted: &[hermes_testkit::Posted]| {
+            posted.iter().find(|posted| posted.text.contains("requires approval")).cloned()
+        };
+        let old = bench.channel.until(question).await;
+        let folder = if orderly { bench.end().await } else { bench.kill().await };
+        let bench = later(asking(), 2).start_in(folder).await;
+        let new = bench.channel.until(question).await;
+        assert!(new.text.contains("rm -rf ./build"), "{}", new.text);
+        assert_ne!(new.choices, old.choices);
+        write_again(&bench, &old.choices[0]);
+        let text = bench.channel.until_said("ann", "no longer open").await;
+        assert!(text.contains("newer question"), "{text}");
+        write_again(&bench, &new.choices[0]);
+        bench.channel.until_said("ann", "Approval(Once)").await;
+        bench.until_quiet().await;
+        let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
+        let rows = bench.store.transcript(&session).await.unwrap();
+        let roles: Vec<Role> = rows.iter().map(|row| row.message.role).collect();
+        assert_eq!(
+            roles,
+            [Role::User, Role::Assistant, Role::Tool, Role::Assistant],
+            "each call is answered once"
+        );
+        let first = bench.model.asked.lock().unwrap()[0].messages.last().map(|message| message.role);
+        assert_eq!(first, Some(Role::Tool), "the model is not asked for the call again");
+    }
+}
+
+#[tokio::test]
+async fn an_open_approval_is_settled_when_the_conversation_goes_another_way() {
+    let bench = Bench::with(asking()).await;
+    bench.channel.write("ann", "do it");
+    bench.channel.until_said("ann", "requires approval").await;
+    let folder = bench.kill().await;
+    let bench = later(asking(), 2).start_in(folder).await;
+    bench.channel.until_said("ann", "requires approval").await;
+    write_again(&bench, "/stop");
+    bench.channel.until_said("ann", "Force-stopped").await;
+    bench.until_quiet().await;
+    let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
+    let rows = bench.store.transcript(&session).await.unwrap();
+    assert_eq!(
+        rows.iter().filter(|row| row.message.role == Role::Tool).count(),
+        1,
+        "the call has its answer"
+    );
+}

@@ -1,10 +1,11 @@
 //! What a client asks for, checked field by field.
 
-use hermes_types::{Content, Message, SessionId};
+use hermes_types::{Message, SessionId};
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::field::{self, Object, kind};
+use crate::input::{tool_result, with_calls};
 use crate::run::{Asked, Session, ToolState, derived_session};
 
 /// A request that can be run.
@@ -64,29 +65,6 @@ impl ChatRequest {
     pub(super) fn model_or(&self, default: &str) -> String {
         self.model.clone().filter(|model| !model.is_empty()).unwrap_or_else(|| default.to_owned())
     }
-}
-
-/// An answer with the calls the client ran for it, in words.
-fn with_calls(content: &Content, message: &Object) -> Content {
-    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if calls.is_empty() {
-        return content.clone();
-    }
-    let field = |call: &Value, name: &str| {
-        call.pointer(&format!("/function/{name}")).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let told =
-        calls.iter().map(|call| format!("[Called {}({})]", field(call, "name"), field(call, "arguments")));
-    let text = content.text();
-    let parts = Some(text.into_owned()).filter(|text| !text.trim().is_empty()).into_iter().chain(told);
-    Content::Text(parts.collect::<Vec<_>>().join("\n"))
-}
-
-/// What a tool of the client's came to.
-fn tool_result(content: &Content, message: &Object) -> Content {
-    let named = |name: &str| message.get(name).and_then(Value::as_str);
-    let of = named("name").or_else(|| named("tool_call_id")).unwrap_or("a tool");
-    Content::Text(format!("[Result of {of}]\n{}", content.text()))
 }
 
 /// The system texts as one, and what was said by user, assistant and the client's tools.

@@ -73,7 +73,7 @@ pub async fn start_webhooks(
         .with_state(webhooks);
     let listening = listen(&address, router, clock, cancel).await?;
     let local: SocketAddr = listening.address;
-    tracing::info!("webhooks are taken at http://{local}/webhooks/…");
+    tracing::info!(target: "hermes::life", "webhooks are taken at http://{local}/webhooks/…");
     Ok(listening)
 }
 

@@ -79,6 +79,9 @@ pub struct WebhookSettings {
 }
 
 impl WebhookSettings {
+    /// Where senders expect it.
+    pub const PORT: u16 = 8644;
+
     /// Nothing, when webhooks are not turned on.
     pub fn resolve(config: &Config, env: &Env) -> Option<Self> {
         let wanted = env.bool("WEBHOOK_ENABLED").unwrap_or(false) || config.flag("platforms.webhook.enabled");
@@ -95,7 +98,7 @@ impl WebhookSettings {
         let size = |value: u64| usize::try_from(value).ok();
         Some(Self {
             host: text("host").unwrap_or_else(|| "0.0.0.0".to_owned()),
-            port: port.unwrap_or(8644),
+            port: port.unwrap_or(Self::PORT),
             secret: env.get("WEBHOOK_SECRET").map(str::to_owned).or_else(|| text("secret")),
             routes: read_routes(extra.get("routes")),
             per_minute: number("rate_limit").and_then(size).unwrap_or(30),

@@ -106,6 +106,42 @@ async fn bodies_that_are_too_large_are_refused_however_they_come() {
 }
 
 #[tokio::test]
+async fn a_photo_of_a_phone_is_taken_and_other_bodies_keep_their_limit() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let url = |bytes: usize| format!("data:image/jpeg;base64,{}", "A".repeat(bytes));
+    let chat = |url: &str| {
+        json!({"messages": [{"role": "user", "content": [
+            {"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": url}},
+        ]}]})
+    };
+    let respond = |url: &str| {
+        json!({"input": [{"role": "user", "content": [
+            {"type": "input_text", "text": "what is this?"}, {"type": "input_image", "image_url": url},
+        ]}]})
+    };
+    for (path, body, status) in [
+        ("/v1/chat/completions", chat(&url(12_000_000)), 200),
+        ("/v1/responses", respond(&url(12_000_000)), 200),
+        ("/v1/chat/completions", chat(&url(20_000_000)), 413),
+        ("/v1/responses", respond(&url(20_000_000)), 413),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "x".repeat(1_100_000)}]}),
+            413,
+        ),
+    ] {
+        let asked = bench.model.asked.lock().unwrap().len();
+        let answer = bench.send("POST", path, &[], body.to_string().as_bytes()).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body.chars().take(300).collect::<String>());
+        if status == 200 {
+            let request = bench.model.asked.lock().unwrap()[asked].clone();
+            let content = format!("{:?}", request.messages.last().map(|message| &message.content));
+            assert!(content.len() > 12_000_000, "the picture reaches the model");
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_body_that_cannot_be_used_names_the_field() {
     let bench = Bench::with(TestModel::echo()).await;
     let user = json!({"role": "user", "content": "x"});
@@ -276,4 +312,82 @@ async fn an_id_that_is_no_text_is_refused_in_the_usual_shape() {
             "{answer:?}"
         );
     }
+}
+
+/// Sends a request on a connection that is to be kept, and reads the answer's head.
+async fn kept(
+    stream: &mut tokio::net::TcpStream,
+    method: &str,
+    path: &str,
+    key: &str,
+    body: &str,
+) -> Option<String> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer).await.unwrap_or(0);
+        if count == 0 {
+            break;
+        }
+        answer.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&answer).to_lowercase();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if length.is_some_and(|length: usize| body.len() >= length) {
+            break;
+        }
+    }
+    (!answer.is_empty()).then(|| String::from_utf8_lossy(&answer).to_lowercase())
+}
+
+#[tokio::test]
+async fn a_kept_connection_goes_on_or_says_that_it_ends() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let long = "x".repeat(600_000);
+    for (method, path, key, body, status) in [
+        ("GET", "/v1/models", "wrong", "", 401),
+        ("GET", "/nowhere", KEY, "", 404),
+        ("GET", "/v1/chat/completions", KEY, "", 405),
+        ("POST", "/v1/chat/completions", "wrong", "{}", 401),
+        ("POST", "/v1/chat/completions", "wrong", long.as_str(), 401),
+        ("POST", "/nowhere", KEY, long.as_str(), 404),
+        ("POST", "/v1/models", KEY, long.as_str(), 405),
+        ("POST", "/v1/runs/run_x/stop", KEY, long.as_str(), 404),
+        ("POST", "/v1/chat/completions", KEY, "{}", 400),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(bench.address).await.unwrap();
+        let what = format!("{method} {path} with {} bytes", body.len());
+        let Some(answer) = kept(&mut stream, method, path, key, body).await else {
+            panic!("{what}: no answer")
+        };
+        assert!(answer.starts_with(&format!("http/1.1 {status}")), "{what}: {answer}");
+        if answer.contains("\r\nconnection: close\r\n") {
+            assert!(!body.is_empty(), "{what}: there is no reason to close");
+            continue;
+        }
+        let next = kept(&mut stream, "GET", "/health", KEY, "").await;
+        assert!(next.is_some_and(|next| next.starts_with("http/1.1 200")), "{what}: closed without a word");
+    }
+}
+
+#[tokio::test]
+async fn every_check_of_the_health_page_really_checks() {
+    let bench = Bench::with(TestModel::echo()).await;
+    let check = |page: &Value, name: &str| page["readiness"]["checks"][name].to_string();
+    let page = bench.get("/health/detailed").await.json();
+    for name in ["state_db", "config", "model", "gateway"] {
+        assert_eq!(check(&page, name), "\"ok\"", "{page}");
+    }
+    std::fs::remove_file(bench.folder.path().join("state.db")).unwrap();
+    let page = bench.get("/health/detailed").await.json();
+    assert!(check(&page, "state_db") != "\"ok\"" && page["status"] != "ok", "{page}");
+    bench.gateway.drain();
+    let page = bench.get("/health/detailed").await.json();
+    assert!(check(&page, "gateway").contains("no new turns"), "{page}");
 }

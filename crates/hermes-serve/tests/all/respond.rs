@@ -277,3 +277,34 @@ async fn a_stream_that_is_ended_by_the_server_says_so() {
         assert!(events.iter().any(|event| error(event) || failed(event)), "{}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn what_the_tools_of_a_client_came_to_is_part_of_the_conversation() {
+    for path in ["/v1/responses", "/v1/chat/completions"] {
+        let bench = Bench::with(TestModel::echo()).await;
+        let body = match path {
+            "/v1/responses" => json!({"input": [
+                {"role": "user", "content": "what is the weather?"},
+                {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{\"city\":\"Oslo\"}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+            ]}),
+            _ => json!({"messages": [
+                {"role": "user", "content": "what is the weather?"},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\":\"Oslo\"}"}},
+                ]},
+                {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+            ]}),
+        };
+        let answer = bench.post(path, &body).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        let request = bench.model.asked.lock().unwrap()[0].clone();
+        let said: Vec<String> =
+            request.messages.iter().map(|message| message.content.text().into_owned()).collect();
+        assert_eq!(
+            said,
+            ["what is the weather?", "[Called weather({\"city\":\"Oslo\"})]", "[Result of c1]\nrain"],
+            "{path}"
+        );
+    }
+}

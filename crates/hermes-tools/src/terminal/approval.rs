@@ -44,6 +44,13 @@ pub(crate) enum Decision {
     Blocked(String),
 }
 
+/// Whether the call that asks has done something already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum QuestionStage {
+    BeforeActing,
+    AfterActing,
+}
+
 /// What a person answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
@@ -199,7 +206,7 @@ impl Approvals {
         let danger =
             Danger { key: first.key.clone(), reason: redact(&reason, Redaction::default()).into_owned() };
         let question = Question::Approve { command: shown, danger };
-        match self.put(question, &open, task, context).await {
+        match self.put(question, &open, task, context, QuestionStage::BeforeActing).await {
             Said::Yes => Decision::Agreed(reason),
             Said::Nobody => Decision::Blocked(nobody(&open)),
             Said::Nothing => Decision::Blocked(format!(
@@ -241,7 +248,7 @@ impl Approvals {
             Danger { key: outside(command), reason: redact(&reason, Redaction::default()).into_owned() };
         let shown = redact(command, Redaction::default()).into_owned();
         let question = Question::Approve { command: shown, danger: danger.clone() };
-        self.put(question, &[danger], task, context).await == Said::Yes
+        self.put(question, &[danger], task, context, QuestionStage::AfterActing).await == Said::Yes
     }
 
     /// Asks whether a tool may write a file outside the project. The error is what the model reads. Never answers yes by
@@ -273,7 +280,7 @@ impl Approvals {
         }
         let danger = Danger { key, reason: format!("{reason}; this is asked for this file alone") };
         let question = Question::Approve { command: format!("{tool} {shown}"), danger: danger.clone() };
-        match self.put(question, &[danger], task, context).await {
+        match self.put(question, &[danger], task, context, QuestionStage::BeforeActing).await {
             Said::Yes => Ok(()),
             Said::No => Err(format!(
                 "Write denied: the user does not want '{shown}' written. Do not retry it or reach the same end another way."
@@ -292,8 +299,13 @@ impl Approvals {
         open: &[Danger],
         task: &TaskId,
         context: ToolContext<'_>,
+        stage: QuestionStage,
     ) -> Said {
-        match context.frontend.ask(question, context.cancel).await {
+        let answer = match stage {
+            QuestionStage::BeforeActing => context.frontend.ask_before_acting(question, context.cancel),
+            QuestionStage::AfterActing => context.frontend.ask(question, context.cancel),
+        };
+        match answer.await {
             Answer::Approval(Approval::Once) => {}
             Answer::Approval(Approval::Session) => self.hold(task, open),
             Answer::Approval(Approval::Always) => {

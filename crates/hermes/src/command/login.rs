@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_config::auth::AuthFile;
-use hermes_config::{Surface, set};
+use hermes_config::{Env, Surface, set};
+use hermes_exec::{Complaints, Program, Programs};
 use hermes_model::credential::nous::{Options, Tls};
 use hermes_model::credential::{Means, Progress, SignIn, SignInError, login, login_to_nous, logout};
 use hermes_model::provider::{Choice, Facts, resolve};
@@ -27,13 +28,14 @@ pub(crate) fn run(arguments: &LoginArguments, context: &Context, output: &Output
     let means = Means::new(net, clock.clone(), &context.home, context.env.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let cancel = Cancel::new();
+    let opener = (!arguments.no_browser).then(|| Opener::here(&context.env, &clock)).flatten();
     let done = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let limit = arguments.timeout.map_or(Duration::MAX, Duration::from_secs);
         tokio::select! {
             biased;
             _ = signals.next() => Ok(Err(Stopped::ByPerson)),
-            done = sign_in(arguments, &means, &cancel) => Ok::<_, anyhow::Error>(done.map_err(Stopped::By)),
+            done = sign_in(arguments, &means, &cancel, opener.as_ref()) => Ok::<_, anyhow::Error>(done.map_err(Stopped::By)),
             () = tokio::time::sleep(limit) => Ok(Err(Stopped::TooLate)),
         }
     })?;
@@ -67,12 +69,62 @@ enum Stopped {
     By(SignInError),
 }
 
-async fn sign_in(arguments: &LoginArguments, means: &Means, cancel: &Cancel) -> Result<SignIn, SignInError> {
+/// A browser that was not running before stays with the program that opens it.
+const OPEN_FOR: Duration = Duration::from_mins(15);
+
+/// Opens addresses in the user's browser.
+struct Opener {
+    programs: Programs,
+    program: &'static str,
+}
+
+impl Opener {
+    /// Nothing, where there is no display: in a terminal over SSH, or on a server.
+    fn here(env: &Env, clock: &Arc<dyn Clock>) -> Option<Self> {
+        let is_set = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
+        if is_set("SSH_CONNECTION") || is_set("SSH_TTY") {
+            return None;
+        }
+        let program = if cfg!(target_os = "macos") {
+            "open"
+        } else if is_set("DISPLAY") || is_set("WAYLAND_DISPLAY") {
+            "xdg-open"
+        } else {
+            return None;
+        };
+        Some(Self { programs: Programs::new(wiring::child_variables(env, &[]), clock.clone()), program })
+    }
+
+    /// Opens an address beside everything else; the address is on the screen in any case.
+    fn open(&self, url: &str) {
+        let (programs, name, url) = (self.programs.clone(), self.program, url.to_owned());
+        drop(hermes_task::spawn_named("opening a browser", &Cancel::new(), async move {
+            let directory = std::path::Path::new("/");
+            let complaints = Complaints::Drop;
+            let arguments = vec![url.into()];
+            let program = Program { name, arguments, directory, limit: OPEN_FOR, complaints };
+            if let Err(error) = programs.output(program, &Cancel::new()).await {
+                tracing::debug!(%error, "no browser was opened");
+            }
+        }));
+    }
+}
+
+async fn sign_in(
+    arguments: &LoginArguments,
+    means: &Means,
+    cancel: &Cancel,
+    opener: Option<&Opener>,
+) -> Result<SignIn, SignInError> {
     let watch = |progress| {
         let output = Output::new();
         match progress {
             Progress::Code { url, complete_url, user_code, expires_in } => {
-                output.line(&format!("Open {}", complete_url.as_deref().unwrap_or(&url)));
+                let address = complete_url.as_deref().unwrap_or(&url);
+                output.line(&format!("Open {address}"));
+                if let Some(opener) = opener {
+                    opener.open(address);
+                }
                 output.line(&format!("and enter this code: {user_code}"));
                 output.line(&format!("Waiting for up to {} minutes…", expires_in.as_secs().div_ceil(60)));
             }

@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &SendArguments, context: &Context, output: &Output)
         return Ok(ExitCode::SUCCESS);
     };
     let text = message(arguments, words)?;
-    let sent = runtime.block_on(messenger.deliver(target, &text));
+    let sent = runtime.block_on(messenger.deliver(target, &text, None));
     store.close().wait()?;
     let report = Report { arguments, context, output };
     Ok(match sent {

@@ -16,10 +16,9 @@ use crate::output::Output;
 pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -> Result<ExitCode> {
     let config = context.config(output);
     let Some(settings) = WebhookSettings::resolve(&config, &context.env) else {
-        output.line("Webhooks are not turned on. To take them:");
-        output.line("  hermes config set WEBHOOK_ENABLED true");
-        output.line("  hermes config set WEBHOOK_SECRET …      a secret for all routes");
-        output.line("and restart the gateway.");
+        let hint = "Webhooks are not enabled. To enable them, run\n  hermes config set WEBHOOK_ENABLED true\n  \
+                    hermes config set WEBHOOK_SECRET …      a secret for all routes\nand restart the gateway.";
+        output.line(hint);
         return Ok(ExitCode::SUCCESS);
     };
     let subscriptions = Subscriptions::new(context.home.join("webhook_subscriptions.json"));

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use hermes_gateway::Gateway;
-use hermes_types::{BoxFuture, ChannelError, Courier, Dispatch};
+use hermes_types::{BoxFuture, ChannelError, Courier, Dispatch, SessionId};
 
 /// Carries once there is a gateway.
 #[derive(Default)]
@@ -21,9 +21,10 @@ impl Courier for LateCourier {
         &'a self,
         target: &'a str,
         text: &'a str,
+        from: Option<&'a SessionId>,
     ) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
         match self.0.get() {
-            Some(gateway) => gateway.deliver(target, text),
+            Some(gateway) => gateway.deliver(target, text, from),
             None => Box::pin(std::future::ready(Err(ChannelError::Refused(
                 "the gateway is not running".to_owned(),
             )))),

@@ -10,7 +10,7 @@ use hermes_agent::Agent;
 use hermes_gateway::process::{self, SendingRight};
 use hermes_gateway::{Agents, Gateway, Live, NoWatchers, Ports, Services, Wish};
 use hermes_store::Store;
-use hermes_types::{Abilities, BoxFuture, Cancel, ChannelError, Clock, Courier, Dispatch};
+use hermes_types::{Abilities, BoxFuture, Cancel, ChannelError, Clock, Courier, Dispatch, SessionId};
 
 use super::channels;
 use crate::context::local_time;
@@ -73,13 +73,18 @@ impl Messenger {
         Self { gateway: Gateway::new(store, clock, Arc::new(local_time), live, ports, &Cancel::new()) }
     }
 
-    async fn carry(&self, target: &str, text: &str) -> Result<Dispatch, ChannelError> {
+    async fn carry(
+        &self,
+        target: &str,
+        text: &str,
+        from: Option<&SessionId>,
+    ) -> Result<Dispatch, ChannelError> {
         let Some(stand_in) = StandIn::begin(&self.gateway).await else {
-            return self.gateway.deliver(target, text).await;
+            return self.gateway.deliver(target, text, from).await;
         };
         let platform = target.split(':').next().unwrap_or_default().trim().to_lowercase();
         let sent = if self.gateway.platforms().contains(&platform) {
-            self.gateway.deliver(target, text).await
+            self.gateway.deliver(target, text, from).await
         } else {
             Err(ChannelError::Refused(format!(
                 "{platform} is not set up, so nothing was sent; `hermes gateway setup` does it"
@@ -95,8 +100,9 @@ impl Courier for Messenger {
         &'a self,
         target: &'a str,
         text: &'a str,
+        from: Option<&'a SessionId>,
     ) -> BoxFuture<'a, Result<Dispatch, ChannelError>> {
-        Box::pin(self.carry(target, text))
+        Box::pin(self.carry(target, text, from))
     }
 
     fn targets(&self) -> BoxFuture<'_, Vec<String>> {

@@ -37,23 +37,33 @@ impl Window {
         }
         let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let (child, screen) = Self::start(&home, &folder);
+        let (child, screen) = Self::start(&home, &folder, &["chat"]);
         Self { server, home, folder, child, screen: Some(screen), seen: String::new() }
+    }
+
+    /// Ends what runs in the window and starts another command there.
+    fn run_instead(&mut self, arguments: &[&str]) {
+        self.say("/quit");
+        self.end();
+        let (child, screen) = Self::start(&self.home, &self.folder, arguments);
+        (self.child, self.screen) = (child, Some(screen));
+        self.seen.clear();
     }
 
     /// The same window with a new program in it.
     fn start_again(&mut self) {
-        let (child, screen) = Self::start(&self.home, &self.folder);
+        let (child, screen) = Self::start(&self.home, &self.folder, &["chat"]);
         (self.child, self.screen) = (child, Some(screen));
         self.seen.clear();
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
-    fn start(home: &TempHome, folder: &tempfile::TempDir) -> (Child, File) {
+    fn start(home: &TempHome, folder: &tempfile::TempDir, arguments: &[&str]) -> (Child, File) {
         let (ours, theirs) = terminal();
         // The program leads a session whose terminal this is, so that it is told when the window is closed.
         let child = Command::new("/usr/bin/setsid")
-            .args(["--ctty", env!("CARGO_BIN_EXE_hermes"), "chat"])
+            .args(["--ctty", env!("CARGO_BIN_EXE_hermes")])
+            .args(arguments)
             .current_dir(folder.path())
             .env_clear()
             .env("HERMES_HOME", home.path())
@@ -444,4 +454,64 @@ fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
     use rustix::termios::LocalModes;
     assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?}");
     assert!(window.seen.contains("\u{1b}[?2004h") && window.seen.contains("\u{1b}[?2004l"));
+
+#[test]
+fn setup_offers_a_home_and_asks_who_gets_in() {
+    let mut window = Window::open("replies: []", &json!({}));
+    window.until_shown("❯");
+    window.run_instead(&["gateway", "setup", "telegram"]);
+    window.until_shown("(needed): ");
+    window.say("123456:a-token-of-some-length-that-is-enough");
+    window.until_shown("who may use it");
+    window.say("4711, 4712");
+    window.until_shown("Use 4711, the first allowed id, as home channel?");
+    window.say("");
+    window.until_shown("Install the gateway as a service");
+    window.say("n");
+    window.end();
+    let env = window.home.read(".env");
+    assert!(env.contains("TELEGRAM_HOME_CHANNEL=4711") && env.contains("TELEGRAM_ALLOWED_USERS="), "{env}");
+    assert!(!window.seen.contains("open, pair or skip"), "somebody is named: {}", window.seen);
+
+    let mut window = Window::open("replies: []", &json!({}));
+    window.until_shown("❯");
+    window.run_instead(&["gateway", "setup", "telegram"]);
+    window.until_shown("(needed): ");
+    window.say("123456:a-token-of-some-length-that-is-enough");
+    window.until_shown("who may use it");
+    window.say("");
+    window.until_shown("scheduled jobs write to");
+    window.say("");
+    window.until_shown("open, pair or skip [pair]:");
+    window.say("perhaps");
+    window.until_shown("`perhaps` is none of them");
+    window.say("open");
+    window.until_shown("Everybody may talk to the agent");
+    window.until_shown("Install the gateway as a service");
+    window.say("n");
+    window.end();
+    assert!(window.home.read(".env").contains("GATEWAY_ALLOW_ALL_USERS=true"));
+}
+
+#[test]
+fn setup_tells_what_is_configured_in_part() {
+    let mut window = Window::open("replies: []", &json!({}));
+    std::fs::write(window.home.path().join(".env"), "SLACK_APP_TOKEN=xapp-1\nWEBHOOK_ENABLED=true\n")
+        .unwrap();
+    window.until_shown("❯");
+    window.run_instead(&["gateway", "setup"]);
+    window.until_shown("Done");
+    let row =
+        |name: &str| window.seen.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    for (name, state) in [
+        ("Slack", "[partially configured]"),
+        ("Webhooks", "[partially configured]"),
+        ("Discord", "[not configured]"),
+    ] {
+        assert!(row(name).contains(state), "{}", window.seen);
+    }
+    window.screen.as_mut().unwrap().write_all(b"q").unwrap();
+    window.until_shown("Install the gateway as a service");
+    window.say("n");
+    window.end();
 }

@@ -191,3 +191,81 @@ fn a_fallback_that_cannot_be_used_is_said() {
     );
     assert!(seen.contains("DEEPSEEK_API_KEY"), "{seen}");
 }
+
+/// The address is opened where there is a display, and only printed with `--no-browser` or over SSH.
+#[test]
+fn signing_in_opens_a_browser_where_there_is_one() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let script = r#"
+replies:
+  - when: {path: /api/oauth/device/code}
+    http: {status: 200, body: {device_code: d, user_code: ABCD-1234, verification_uri: "http://127.0.0.1:9/device", expires_in: 600, interval: 1}}
+  - when: {path: /api/oauth/token}
+    http: {status: 200, body: {access_token: at-Secret-1234567890, refresh_token: rt-Secret-1234567890, expires_in: 3600}}
+"#;
+    for (more, ssh, opened) in [(None, "", true), (Some("--no-browser"), "", false), (None, "1 2 3 4", false)]
+    {
+        let server = hermes_testkit::ModelServer::start_blocking(
+            hermes_testkit::Script::from_yaml("portal", script).unwrap(),
+        )
+        .unwrap();
+        let home = TempHome::new().unwrap();
+        let opener = home.join("xdg-open");
+        let seen = home.join("opened.txt");
+        std::fs::write(&opener, format!("#!/bin/sh\necho \"$1\" > {}\n", seen.display())).unwrap();
+        std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let done = assert_cmd::Command::cargo_bin("hermes")
+            .unwrap()
+            .args(["login", "--portal-url", &server.url()])
+            .args(more)
+            .env_clear()
+            .env("HERMES_HOME", home.path())
+            .env("HOME", home.path())
+            .env("PATH", format!("{}:/usr/bin:/bin", home.path().display()))
+            .env("DISPLAY", ":0")
+            .env("SSH_CONNECTION", ssh)
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success() && words.contains("Open http://127.0.0.1:9/device"), "{words}");
+        if opened {
+            super::support::until("the address is opened", || seen.exists());
+            assert_eq!(std::fs::read_to_string(&seen).unwrap().trim(), "http://127.0.0.1:9/device");
+        } else {
+            assert!(!seen.exists(), "{more:?} {ssh}");
+        }
+    }
+}
+
+#[test]
+fn an_edited_file_is_checked() {
+    let edit = |text: &str| {
+        let home = TempHome::builder().config_yaml("model: a\n").build().unwrap();
+        let editor = home.join("editor.sh");
+        std::fs::write(&editor, format!("printf '{text}' > \"$1\"\n")).unwrap();
+        let done = assert_cmd::Command::cargo_bin("hermes")
+            .unwrap()
+            .args(["config", "edit"])
+            .env_clear()
+            .env("HERMES_HOME", home.path())
+            .env("HOME", home.path())
+            .env("PATH", "/usr/bin:/bin")
+            .env("EDITOR", format!("sh {}", editor.display()))
+            .output()
+            .unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, words) = edit("model: b\\n");
+    assert_eq!((code, words.as_str()), (Some(0), ""));
+    let (code, words) = edit("model:\\n  default: x\\n bad: [1\\n");
+    assert!(code == Some(1) && words.contains("line 3"), "{code:?} {words}");
+    let (_, words) = edit("agent: {max_turns: many}\\n");
+    assert!(words.contains("agent.max_turns"), "{words}");
+}
+
+#[test]
+fn lines_of_the_environment_file_that_cannot_be_used_are_told() {
+    let home = TempHome::builder().env_file("GOOD=1\nthis is no assignment\n1BAD=x\n").build().unwrap();
+    let seen = hermes(&home, &["config", "check"]);
+    assert!(seen.contains(".env") && seen.contains("line 2") && seen.contains("line 3"), "{seen}");
+}

@@ -256,3 +256,20 @@ fn a_script_is_run_where_it_lies_without_secrets() {
     let failed = run_script("bad.sh", "echo half; echo broken >&2; exit 4\n");
     assert!(failed.contains("(FAILED)") && failed.contains("ended with 4\nbroken"), "{failed}");
 }
+
+/// A minute job of a machine that slept for a night.
+#[test]
+fn runs_missed_in_a_row_take_one_line() {
+    let home = TempHome::new().unwrap();
+    let store = hermes_store::Store::open(&home.path().join("state.db")).unwrap();
+    let at = |minute: u32| hermes_types::Timestamp(1_700_000_000.0 + 60.0 * f64::from(minute));
+    let due = (0..600).map(at).collect();
+    let telling = hermes_store::Telling::Wanted;
+    store.note_missed_runs("job", due, "Hermes was not running", telling, at(601)).wait().unwrap();
+    store.note_missed_runs("other", vec![at(602)], "too late", telling, at(603)).wait().unwrap();
+    store.close().wait().unwrap();
+    let seen = hermes(&home, &["cron", "runs"]);
+    let lines: Vec<&str> = seen.lines().filter(|line| line.contains("missed")).collect();
+    assert_eq!(lines.len(), 2, "{seen}");
+    assert!(lines[1].contains("600 runs in a row: Hermes was not running"), "{seen}");
+}

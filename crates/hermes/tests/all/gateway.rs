@@ -466,3 +466,53 @@ fn openai_python_is_served() {
 fn openai_node_is_served() {
     client(Path::new("node"), &peers().join("openai-js/node_modules/openai"), "openai_gateway.mjs");
 }
+
+#[test]
+fn the_service_logs_its_life() {
+    let place = Place::new(SCRIPT);
+    let running = place.start();
+    let seen = |words: &str| until(words, || place.home.read("complaints.txt").contains(words));
+    seen("API server listening on http://127.0.0.1:");
+    seen("the gateway is running");
+    running.signal(Signal::HUP);
+    seen("the configuration was read again");
+    running.signal(Signal::TERM);
+    seen("the gateway is stopping");
+    assert_eq!(running.wait(), 0);
+    seen("the gateway has stopped");
+}
+
+#[test]
+fn a_server_without_descriptors_says_so_and_goes_on_when_there_are_some() {
+    let place = Place::new(SCRIPT);
+    let complaints = std::fs::File::create(place.home.join("complaints.txt")).unwrap();
+    let mut command = Command::new("/bin/sh");
+    let program = program();
+    command.args(["-c", "ulimit -n 80; exec \"$0\" gateway run", &program]);
+    for (name, value) in place.hermes(&[]).get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let child = command
+        .current_dir(place.home.join("user"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(complaints)
+        .spawn()
+        .unwrap();
+    let running = Running { child, place: &place };
+    until("it is healthy", || place.request("GET", "/health", "").is_some_and(|(status, _)| status == 200));
+    let held: Vec<TcpStream> = (0..100).filter_map(|_| TcpStream::connect(place.address()).ok()).collect();
+    assert_eq!(held.len(), 100);
+    until("it says what is missing", || {
+        place.home.read("complaints.txt").contains("no file descriptors left")
+    });
+    drop(held);
+    until("it answers again", || {
+        place.request("GET", "/health", "").is_some_and(|(status, _)| status == 200)
+    });
+    assert_eq!(place.say("say hello").0, 200);
+    let told = place.home.read("complaints.txt").matches("no file descriptors left").count();
+    assert_eq!(told, 1, "told once: {}", place.home.read("complaints.txt"));
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
+}

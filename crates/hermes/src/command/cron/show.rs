@@ -5,13 +5,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hermes_gateway::process;
 use hermes_schedule::{Job, Listed, earliest, parse_instant, repeat_words};
-use hermes_store::JobRun;
+use hermes_store::{JobRun, JobRunState};
 use hermes_text::{head, single_line};
 use hermes_types::Timestamp;
 
 use super::Desk;
 
 const INSIDE: usize = 62;
+/// Runs that are read to fill the list; those missed in a row take one line.
+const MOST_READ: usize = 5_000;
 /// A ticker that has given no sign for longer than this is stuck.
 const STALLED_AFTER: f64 = 200.0;
 const START: &str = "  hermes gateway run       run it in the foreground\n  hermes gateway install   install it as a service\n  hermes gateway start     start the service";
@@ -79,7 +81,8 @@ impl Desk<'_> {
     }
 
     pub(super) fn status(&self) -> ExitCode {
-        if let Some(pid) = process::running(&self.context.home) {
+        let running = process::running(&self.context.home);
+        if let Some(pid) = running {
             self.output.line("✓ Gateway is running — cron jobs will fire automatically");
             self.output.line(&format!("  PID: {pid}"));
             self.pulse();
@@ -114,10 +117,19 @@ impl Desk<'_> {
 
     pub(super) fn runs(&self, reference: Option<&str>, limit: usize) -> Result<ExitCode> {
         // A job that is gone still has its runs.
-        let id = |text: &str| self.jobs.find(text).map_or_else(|_| text.to_owned(), |job| job.id.to_string());
-        let job = reference.map(id);
+        let known = reference.map(|text| self.jobs.find(text));
+        let is_gone = matches!(known, Some(Err(_)));
+        let job = reference.map(|text| match &known {
+            Some(Ok(job)) => job.id.to_string(),
+            _ => text.to_owned(),
+        });
         let store = self.context.store(self.output)?;
-        let runs = store.job_runs(job.as_deref(), limit).wait()?;
+        let runs = joined(store.job_runs(job.as_deref(), MOST_READ).wait()?, limit);
+        if let Some(text) = reference.filter(|_| is_gone && runs.is_empty()) {
+            self.output.notice(&format!("Job not found: {text}"));
+            let _ = store.close().wait();
+            return Ok(ExitCode::SUCCESS);
+        }
         if runs.is_empty() {
             self.output.line("No runs yet.");
         } else {
@@ -130,15 +142,35 @@ impl Desk<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn run_line(&self, run: &JobRun) -> String {
+    fn run_line(&self, (run, count): &(JobRun, usize)) -> String {
         let took = match (run.started_at, run.ended_at) {
             (Some(from), Some(to)) => format!("{:.0} s", to.since(from).as_secs_f64()),
             _ => String::new(),
         };
-        let what = head(&single_line(run.error.as_deref().unwrap_or_default()), 80).to_owned();
+        let mut what = head(&single_line(run.error.as_deref().unwrap_or_default()), 80).to_owned();
+        if *count > 1 {
+            what = format!("{count} runs in a row: {what}");
+        }
         let due = self.jobs.zone().minute(run.due_at);
         format!("{due:<18} {:<13} {:<10} {took:<9} {what}", head(&run.job, 12), run.state.as_str())
     }
+}
+
+/// Joins runs of one job that were missed one after the other for one reason; the newest stands for them, with their number.
+fn joined(runs: Vec<JobRun>, most: usize) -> Vec<(JobRun, usize)> {
+    let mut lines: Vec<(JobRun, usize)> = Vec::new();
+    for run in runs {
+        if let Some((last, count)) = lines.last_mut()
+            && run.state == JobRunState::Missed
+            && (last.state, &last.job, &last.error) == (run.state, &run.job, &run.error)
+        {
+            *count += 1;
+        } else {
+            lines.push((run, 1));
+        }
+    }
+    lines.truncate(most);
+    lines
 }
 
 fn mark(job: &Job) -> &str {

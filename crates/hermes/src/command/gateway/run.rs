@@ -28,7 +28,7 @@ use super::services::House;
 use super::update;
 use crate::cli::{self, ChatArguments};
 use crate::context::{Context, local_time};
-use crate::log::{self, Echo};
+use crate::log::{self, Echo, LIFE};
 use crate::output::Output;
 use crate::wiring::channels::{self, Channels};
 use crate::wiring::hooks::Hooks;
@@ -83,8 +83,8 @@ pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Outp
 fn start_log(context: &Context, config: &Config, verbose: bool) {
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
     let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
-    let echo = if verbose { Echo::Everything } else { Echo::Nothing };
-    log::start_gateway(&context.home.join("logs"), secrets, echo);
+    let echo = if verbose { Echo::Everything } else { Echo::Life };
+    log::start_gateway(&context.home.join("logs"), secrets, echo, log::level(config));
     context.choose_zone(config);
 }
 
@@ -173,12 +173,13 @@ async fn serve(context: &Context, output: &Output) -> Result<Ending> {
     state.set("running", None, clock.now());
     notify("READY=1\nSTATUS=Running");
     output.notice(&running.greeting());
-    tracing::info!(platforms = ?running.gateway.platforms(), "the gateway is running");
+    tracing::info!(target: LIFE, platforms = running.gateway.platforms().join(","), "the gateway is running");
     let ending = running.until(&mut signals).await;
     notify(if ending == Ending::Restart { "RELOADING=1" } else { "STOPPING=1" });
-    tracing::info!(?ending, "the gateway is stopping");
+    tracing::info!(target: LIFE, ?ending, "the gateway is stopping");
     let reasons = running.reasons();
     running.stop().await;
+    tracing::info!(target: LIFE, "the gateway has stopped");
     match ending {
         Ending::Hopeless => {
             output.error(&format!("no platform can be reached:\n{reasons}"));
@@ -405,12 +406,12 @@ impl Running {
         for warning in settings.config.warnings() {
             tracing::warn!("{warning}");
         }
-        tracing::info!("the configuration was read again");
+        tracing::info!(target: LIFE, "the configuration was read again");
     }
 
     /// Takes no new turns.
     fn drain(&self) {
-        tracing::info!(running = self.running(), "the gateway takes no new turns");
+        tracing::info!(target: LIFE, running = self.running(), "the gateway takes no new turns");
         self.gateway.drain();
         self.state.set("draining", None, self.gateway.clock.now());
     }

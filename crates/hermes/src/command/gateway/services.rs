@@ -11,7 +11,7 @@ use hermes_gateway::{Live, ScriptEnd, ScriptOrder, Services};
 use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_model::provider::{Choice, Facts, Resolved, resolve};
 use hermes_store::{Store, Waiting};
-use hermes_tools::{Approvals, Checkpoints, References, Referred, Yolo};
+use hermes_tools::{Approvals, Checkpoints, Processes, References, Referred, Yolo};
 use hermes_types::{Abilities, Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
 
 use tokio::sync::Notify;
@@ -33,6 +33,7 @@ pub(crate) struct House {
     store: Store,
     clock: Arc<dyn Clock>,
     approvals: Arc<Approvals>,
+    processes: Processes,
     checkpoints: Option<Arc<Checkpoints>>,
     programs: Programs,
     scripts: JobScripts,
@@ -53,8 +54,8 @@ impl House {
         let approvals = wired.hands.approvals.clone();
         let programs = Programs::new(child_variables(&live.now().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
-        let checkpoints = wired.checkpoints.clone();
-        Self { live, store, clock, approvals, checkpoints, programs, scripts, references, restart }
+        let (checkpoints, processes) = (wired.checkpoints.clone(), wired.hands.processes.clone());
+        Self { live, store, clock, approvals, processes, checkpoints, programs, scripts, references, restart }
     }
 
     async fn run(&self, name: &str, rest: &str, from: &Waiting) -> Option<String> {
@@ -361,6 +362,10 @@ impl Services for House {
 
     fn is_set_up(&self, platform: &str) -> bool {
         channels::is_set_up(platform, &self.live.now())
+    }
+
+    fn has_running_process(&self, task: &TaskId) -> bool {
+        self.processes.has_running(task)
     }
 
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {

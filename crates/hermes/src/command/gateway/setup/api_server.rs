@@ -1,6 +1,6 @@
 //! The API server's questions.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use hermes_config::{Config, Env};
 use hermes_serve::ServerSettings;
 
@@ -9,7 +9,8 @@ use crate::random;
 
 pub(super) fn state(config: &Config, env: &Env) -> State {
     match ServerSettings::resolve(config, env) {
-        Some(_) => State::Configured,
+        Some(server) if server.check().is_ok() => State::Configured,
+        Some(_) => State::PartiallyConfigured,
         None => State::NotConfigured,
     }
 }
@@ -17,8 +18,8 @@ pub(super) fn state(config: &Config, env: &Env) -> State {
 pub(super) fn configure(desk: &Desk<'_>) -> Result<()> {
     let env = &desk.context.env;
     let present = ServerSettings::resolve(&Config::load(&desk.context.home, env), env);
-    let port =
-        ask_port(desk, present.as_ref().map_or(ServerSettings::PORT, |server| server.port))?.to_string();
+    let now = present.as_ref().map_or(ServerSettings::PORT, |server| server.port);
+    let port = desk.arguments.port.map_or_else(|| desk.ask_port(now), Ok)?.to_string();
     let said = match &desk.arguments.key {
         Some(key) => key.trim().to_owned(),
         None => {
@@ -37,17 +38,4 @@ pub(super) fn configure(desk: &Desk<'_>) -> Result<()> {
     desk.output
         .line(&format!("  The API is at http://127.0.0.1:{port}/v1; callers send the key API_SERVER_KEY."));
     Ok(())
-}
-
-fn ask_port(desk: &Desk<'_>, present: u16) -> Result<u16> {
-    if let Some(port) = desk.arguments.port {
-        return Ok(port);
-    }
-    match desk.ask(&format!("Port [{present}]: ")).as_deref() {
-        None | Some("") => Ok(present),
-        Some(said) => match said.parse() {
-            Ok(port) if port > 0 => Ok(port),
-            _ => bail!("`{said}` is no port: a number from 1 to 65535"),
-        },
-    }
 }

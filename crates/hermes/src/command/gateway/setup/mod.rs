@@ -2,10 +2,11 @@
 
 mod api_server;
 mod platform;
+mod webhook;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hermes_channels::{PLATFORMS, Platform};
 use hermes_config::env::dotenv;
 use hermes_config::{Config, Env, Management};
@@ -20,17 +21,19 @@ use crate::output::{Answer, Output};
 #[derive(Clone, Copy)]
 enum Way {
     ApiServer,
+    Webhook,
     Chat(&'static Platform),
 }
 
 impl Way {
     fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::ApiServer).chain(PLATFORMS.iter().map(Self::Chat))
+        PLATFORMS.iter().map(Self::Chat).chain([Self::ApiServer, Self::Webhook])
     }
 
     fn label(self) -> &'static str {
         match self {
             Self::ApiServer => "API server",
+            Self::Webhook => "Webhooks",
             Self::Chat(platform) => platform.label,
         }
     }
@@ -38,6 +41,7 @@ impl Way {
     fn state(self, config: &Config, env: &Env) -> State {
         match self {
             Self::ApiServer => api_server::state(config, env),
+            Self::Webhook => webhook::state(config, env),
             Self::Chat(platform) => platform::state(platform, config, env),
         }
     }
@@ -45,6 +49,7 @@ impl Way {
     fn configure(self, desk: &Desk<'_>) -> Result<()> {
         match self {
             Self::ApiServer => api_server::configure(desk),
+            Self::Webhook => webhook::configure(desk),
             Self::Chat(platform) => platform::configure(desk, platform),
         }
     }
@@ -53,6 +58,8 @@ impl Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Configured,
+    /// Something is set, and something that is needed is not.
+    PartiallyConfigured,
     NotConfigured,
 }
 
@@ -60,6 +67,7 @@ impl State {
     const fn words(self) -> &'static str {
         match self {
             Self::Configured => "configured",
+            Self::PartiallyConfigured => "partially configured",
             Self::NotConfigured => "not configured",
         }
     }
@@ -77,11 +85,15 @@ pub(crate) fn run(arguments: &GatewaySetup, context: &Context, output: &Output) 
     context.home.ensure_for_setup()?;
     let desk = Desk { arguments, context, output };
     if let Some(name) = &arguments.platform {
-        let known: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();
-        let found = hermes_channels::platform(&name.to_lowercase());
-        let platform =
+        let known: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).chain(["webhook"]).collect();
+        let name = name.to_lowercase();
+        let found = match name.as_str() {
+            "webhook" | "webhooks" => Some(Way::Webhook),
+            name => hermes_channels::platform(name).map(Way::Chat),
+        };
+        let way =
             found.with_context(|| format!("`{name}` is no platform; there are: {}", known.join(", ")))?;
-        platform::configure(&desk, platform)?;
+        way.configure(&desk)?;
     } else if arguments.api_server {
         api_server::configure(&desk)?;
     } else if !arguments.service && !desk.choose()? {
@@ -126,6 +138,17 @@ impl Desk<'_> {
     fn read(&self) -> (Config, Env) {
         let env = Env::process().with_files(&self.context.home, None);
         (Config::load(&self.context.home, &env), env)
+    }
+
+    /// Asks for a port until a number is given; nothing said keeps the present one.
+    fn ask_port(&self, present: u16) -> Result<u16> {
+        match self.ask(&format!("Port [{present}]: ")).as_deref() {
+            None | Some("") => Ok(present),
+            Some(said) => match said.parse() {
+                Ok(port) if port > 0 => Ok(port),
+                _ => bail!("`{said}` is no port: a number from 1 to 65535"),
+            },
+        }
     }
 
     /// An answer without blanks around it. Nothing where nobody can or wants to be asked.

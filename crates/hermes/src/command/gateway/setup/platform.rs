@@ -12,10 +12,11 @@ use crate::wiring::channels::options;
 
 pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> State {
     if platform.is_configured(&options(platform, config, env)) {
-        State::Configured
-    } else {
-        State::NotConfigured
+        return State::Configured;
     }
+    let present = options(platform, config, env);
+    let any = platform.variables.iter().any(|variable| present.text(variable.name).is_some());
+    if any { State::PartiallyConfigured } else { State::NotConfigured }
 }
 
 /// Asks what is not said by flags, and writes the answers.
@@ -31,6 +32,9 @@ pub(super) fn configure(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
         let has = present.text(variable.name);
         let said = match given.remove(variable.name) {
             Some(value) => Some(value),
+            None if is_home(platform, variable) && has.is_none() => {
+                offer_home(desk, platform, &values, &present).or_else(|| ask(desk, variable, has))
+            }
             None => ask(desk, variable, has),
         };
         match said.filter(|value| !value.is_empty()) {
@@ -45,6 +49,7 @@ pub(super) fn configure(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
     if !written.is_empty() {
         desk.save(&written)?;
     }
+    ask_who_gets_in(desk, platform)?;
     let (config, env) = desk.read();
     say_who_gets_in(desk, platform, &options(platform, &config, &env));
     Ok(())
@@ -94,10 +99,62 @@ fn ask(desk: &Desk<'_>, variable: &Variable, has: Option<&str>) -> Option<String
     said.map(|said| said.trim().to_owned())
 }
 
+fn is_home(platform: &Platform, variable: &Variable) -> bool {
+    variable.name == format!("{}_HOME_CHANNEL", platform.name.to_uppercase())
+}
+
+/// Offers the first of those who may talk to it, where a person's id is also that of the chat with them.
+fn offer_home(
+    desk: &Desk<'_>,
+    platform: &Platform,
+    values: &[(&str, String)],
+    present: &Options,
+) -> Option<String> {
+    if !platform.person_is_chat {
+        return None;
+    }
+    let allowed = format!("{}_ALLOWED_USERS", platform.name.to_uppercase());
+    let said = values.iter().find(|(name, _)| *name == allowed).map(|(_, value)| value.as_str());
+    let first =
+        hermes_config::env::split_list(said.or_else(|| present.text(&allowed))?).into_iter().next()?;
+    let is_id = first.bytes().all(|byte| byte.is_ascii_digit());
+    let question = format!("Use {first}, the first allowed id, as home channel? [Y/n] ");
+    let said = desk.ask(&question).filter(|_| is_id)?;
+    matches!(said.to_lowercase().as_str(), "" | "y" | "yes").then_some(first)
+}
+
+/// Where nobody is named: everybody, whoever was paired, or no answer for now.
+fn ask_who_gets_in(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
+    let (config, env) = desk.read();
+    let now = options(platform, &config, &env);
+    let upper = platform.name.to_uppercase();
+    let settled = now.flag(&format!("{upper}_ALLOW_ALL_USERS"), false)
+        || env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
+        || !now.list(&format!("{upper}_ALLOWED_USERS")).is_empty();
+    if settled {
+        return Ok(());
+    }
+    let question = "Nobody is named. Who may talk to the agent?\n  open  everybody, on every platform\n  pair  whoever you \
+                    approve with a pairing code\n  skip  decide later\nChoose open, pair or skip [pair]: ";
+    while let Some(said) = desk.ask(question) {
+        match said.to_lowercase().as_str() {
+            "open" | "o" | "1" => return desk.save(&[("GATEWAY_ALLOW_ALL_USERS", "true")]),
+            "" | "pair" | "p" | "2" | "skip" | "s" | "3" => return Ok(()),
+            other => desk.output.line(&format!("  `{other}` is none of them.")),
+        }
+    }
+    Ok(())
+}
+
 fn say_who_gets_in(desk: &Desk<'_>, platform: &Platform, now: &Options) {
     let upper = platform.name.to_uppercase();
-    let open = now.flag(&format!("{upper}_ALLOW_ALL_USERS"), false);
+    let (_, env) = desk.read();
+    let everywhere = env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false);
     let listed = !now.list(&format!("{upper}_ALLOWED_USERS")).is_empty();
+    let open = now.flag(&format!("{upper}_ALLOW_ALL_USERS"), false);
+    if everywhere && !listed && !open {
+        return desk.output.line("  Everybody may talk to the agent (GATEWAY_ALLOW_ALL_USERS).");
+    }
     desk.output.line(&match (open, listed) {
         (true, _) => format!("  Everybody on {} may talk to the agent ({upper}_ALLOW_ALL_USERS).", platform.label),
         (false, true) => format!("  Those in {upper}_ALLOWED_USERS may talk to the agent; others get a pairing code."),
