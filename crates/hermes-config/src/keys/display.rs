@@ -8,7 +8,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     text("display.personality", "kawaii", "Personality at start"),
     choice("display.resume_display", "full", &["full", "minimal"], "How much of a resumed session is shown"),
     choice("display.busy_input_mode", "interrupt", &["interrupt", "queue", "steer"], "What typing during a turn does"),
-    flag("display.bell_on_complete", "false", "Ring when a turn ends").kept(),
+    flag("display.bell_on_complete", "false", "Ring when a turn ends"),
     flag("display.show_reasoning", "false", "Show the model's reasoning"),
     flag("display.streaming", "true", "Show answers while they are written; on unless set").unsaved(),
     flag("display.show_cost", "false", "Cost in the status bar").kept(),

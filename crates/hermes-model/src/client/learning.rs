@@ -33,17 +33,20 @@ impl Learning {
         self.lookup.means().clock.monotonic()
     }
 
-    /// An answer has come.
-    pub(super) fn after(&self, endpoint: &Endpoint, completion: &Completion) {
+    /// Remembers what an answer proves, and looks up what is still unknown in the background.
+    pub(super) async fn after(&self, endpoint: &Endpoint, completion: &Completion) {
         if let Some(limit) = endpoint.learnt.take_proven() {
             let (home, endpoint) = (self.lookup.home().clone(), endpoint.clone());
-            // On a thread of its own: the file has a lock, and a turn does not wait for it.
-            let _written = aside(move || {
+            // Happens once per model, and is waited for: a program that asks one question would end before the write.
+            let written = aside(move || {
                 let (model, base) = (&endpoint.model, endpoint.wire.base.as_str());
                 if let Err(error) = LearntWindows::remember(&home, model, base, limit) {
                     tracing::warn!(%error, "a context length is not remembered");
                 }
             });
+            if let Some(written) = written {
+                let _ = written.wait().await;
+            }
         }
         let used = completion.usage.map_or(0, Usage::prompt);
         let now = self.now();

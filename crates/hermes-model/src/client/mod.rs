@@ -167,7 +167,7 @@ impl ModelClient {
                     shown.end_attempt();
                     let completion = complete(&endpoint, answer);
                     if let Some(learning) = &self.learning {
-                        learning.after(&endpoint, &completion);
+                        learning.after(&endpoint, &completion).await;
                     }
                     return Ok(completion);
                 }

@@ -11,6 +11,7 @@ use hermes_testkit::{ModelServer, Script, TempHome};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::LocalModes;
 use serde_json::{Value, json};
 
 const LOOK: Duration = Duration::from_millis(10);
@@ -451,9 +452,9 @@ fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
     window.say("/quit");
     assert_eq!(window.end().code(), Some(0), "{}", window.seen);
     let modes = rustix::termios::tcgetattr(window.screen.as_ref().unwrap()).unwrap().local_modes;
-    use rustix::termios::LocalModes;
     assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?}");
     assert!(window.seen.contains("\u{1b}[?2004h") && window.seen.contains("\u{1b}[?2004l"));
+}
 
 #[test]
 fn setup_offers_a_home_and_asks_who_gets_in() {

@@ -127,7 +127,7 @@ fn a_service_from_its_installation_to_its_end() {
     ");
     place.asked();
     insta::assert_snapshot!(place.run(&["gateway", "status"]), @r"
-    exit 1
+    exit 0
     ● a native status
 
     ✓ User gateway service is running
