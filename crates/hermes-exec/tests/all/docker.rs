@@ -20,8 +20,9 @@ use tempfile::TempDir;
 use super::files::works_on_files;
 use super::remote::{
     There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, keeps_processes,
-    speaks_plainly, takes_input,
+    mark, never_ends, running, speaks_plainly, takes_input,
 };
+use super::support::{LONG, until};
 
 struct Peer {
     address: String,
@@ -290,4 +291,39 @@ async fn run_error(docker: &Docker) -> String {
         Err(RunError::Unavailable(text)) => text,
         other => panic!("{other:?}"),
     }
+}
+
+/// Killing us kills the client through which a command is heard, and nothing else.
+#[tokio::test]
+async fn commands_end_when_their_client_is_killed() {
+    let Some(peer) = Peer::started() else { return };
+    let docker = peer.engine.open(peer.options("killed"));
+    let there = There(&*docker);
+    there.check("true", "").await;
+    let (mark, cancel) = (mark(), Cancel::new());
+    let shell = never_ends(&mark);
+    for stdin in [None, Some(&[b'x'; 1000][..])] {
+        let killed = async {
+            until(|| running(&mark).len() == 2).await;
+            for client in clients() {
+                assert!(Command::new("kill").args(["-9", &client]).status().unwrap().success());
+            }
+        };
+        tokio::join!(there.run_with(&shell, None, stdin, LONG, &cancel), killed);
+        until(|| running(&mark).is_empty()).await;
+    }
+    there.check("echo on", "on\n").await;
+    peer.close(&docker, "killed").await;
+}
+
+/// Programs this test has started.
+fn clients() -> Vec<String> {
+    let me = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let parent = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&me))
+    };
+    numbers.filter(parent).collect()
 }

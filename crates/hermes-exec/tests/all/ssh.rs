@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "connections are cut behind our back")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use hermes_exec::{
@@ -15,8 +15,8 @@ use hermes_types::{Cancel, Environment, RunError};
 
 use super::files::works_on_files;
 use super::remote::{
-    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, speaks_plainly,
-    takes_input,
+    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, mark, never_ends,
+    running, speaks_plainly, takes_input,
 };
 use super::support::{LONG, lives, until};
 
@@ -281,4 +281,37 @@ async fn host_and_user_must_be_names() {
         let failed = SshHost::new(options, variables.clone(), Arc::new(SystemClock::new())).unwrap_err();
         assert!(failed.to_string().contains(said), "{failed}");
     }
+}
+
+#[tokio::test]
+async fn commands_end_when_we_are_killed() {
+    let Some(server) = Server::started() else { return };
+    let mark = mark();
+    let mut helper = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "all::ssh::commands_that_never_end"])
+        .current_dir(server.folder())
+        .env("HERMES_TEST_MARK", &mark)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| running(&mark).len() == 4).await;
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    until(|| running(&mark).is_empty()).await;
+}
+
+#[tokio::test]
+#[ignore = "it never ends; the test above runs it"]
+async fn commands_that_never_end() {
+    let server = Server::started().unwrap();
+    let host = server.host();
+    let (one, other) = (host.open("one"), host.open("other"));
+    let shell = never_ends(&std::env::var("HERMES_TEST_MARK").unwrap());
+    let cancel = Cancel::new();
+    let (one, other) = (There(&*one), There(&*other));
+    tokio::join!(
+        one.run(&shell),
+        // With an input that nobody reads to its end.
+        other.run_with(&shell, None, Some(&[b'x'; 1000]), LONG, &cancel),
+    );
 }
