@@ -174,17 +174,17 @@ const FORGET_GROUP: &str = "builtin unset __hermes_group";
 const UNWATCH: &str = "builtin kill -KILL \"$__hermes_watch\" 2>/dev/null; ";
 
 /// Starts a process over there that ends the command's group when the stream the shell reads ends: nobody is left then who
-/// could. It is no child of the shell, which would have `wait` wait for it. Its number comes back, so that it ends with the
-/// command. A command's own input passes through it.
+/// could. It is no child of the shell, which would have `wait` wait for it, and in a group of its own, which job control gives
+/// it. Its number comes back, so that it ends with the command. A command's own input passes through it.
 fn watch(input: Input) -> String {
     const END: &str = "[ \"$__hermes_group\" -le 1 ] || builtin kill -KILL -- \"-$__hermes_group\"";
     match input {
         Input::None => format!(
-            "__hermes_watch=$( {{ builtin printf %s \"$BASHPID\" >&3; exec 3>&-; \
+            "__hermes_watch=$( set -m; {{ builtin printf %s \"$BASHPID\" >&3; exec 3>&-; \
              while IFS= builtin read -r __hermes_line; do :; done; {END}; }} 3>&1 <&0 >/dev/null 2>&1 & )\n"
         ),
         Input::Given { bytes } => format!(
-            "exec 0< <( {{ builtin printf '%s\\n' \"$BASHPID\"; command head -c {bytes}; exec >/dev/null; command cat; \
+            "exec 0< <( set -m; {{ builtin printf '%s\\n' \"$BASHPID\"; command head -c {bytes}; exec >/dev/null; command cat; \
              {END}; }} <&0 2>/dev/null & )\n\
              IFS= builtin read -r __hermes_watch\n"
         ),

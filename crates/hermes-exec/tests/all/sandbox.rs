@@ -171,6 +171,62 @@ async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
     assert!(!fenced.root.join("user/.zshrc").exists(), "{planted}");
 }
 
+/// The home of a user, and with it the project, in the folder for temporary files: `/tmp/somebody`.
+#[tokio::test]
+async fn a_home_below_the_temporary_folder_can_be_worked_in() {
+    for mounts in [true, false] {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        let user = root.join("somebody");
+        for folder in ["proj/.git", ".ssh", ".hermes"] {
+            fs::create_dir_all(user.join(folder)).unwrap();
+        }
+        fs::write(user.join(".ssh/id_ed25519"), "content\n").unwrap();
+        let places = SandboxPlaces {
+            user_home: user.clone(),
+            hermes_home: user.join(".hermes"),
+            temporary: vec![root.clone()],
+            ..SandboxPlaces::default()
+        };
+        let sandbox = Sandbox::new(SandboxMode::Auto, places);
+        let base = [("HOME", user.to_str().unwrap()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
+        let options = LocalOptions {
+            variables: Variables::for_commands(base, &[], &[]),
+            temp: root.clone(),
+            bounds: Bounds::default(),
+            sandbox: if mounts { sandbox } else { sandbox.without_mounts() },
+        };
+        if !Sandbox::is_possible() {
+            return;
+        }
+        let host = LocalHost::new(options, Arc::new(SystemClock::new()));
+        let local = host.open(user.join("proj"));
+        let run = async |shell: &str| {
+            let command = Command { shell, directory: None, stdin: None, limit: LONG };
+            local.run(command, &Cancel::new()).await.unwrap()
+        };
+        for shell in [
+            "echo x > new && mkdir -p a/b && echo y > a/b/c && cat new",
+            "export KEPT=yes; cd a",
+            "[ $KEPT = yes ] && echo x > d",
+        ] {
+            let finished = run(shell).await;
+            assert_eq!(finished.exit_code, 0, "mounts {mounts}: {shell}: {}", finished.output);
+        }
+        assert!(user.join("proj/a/d").exists());
+        let prying = run("cat ~/.ssh/id_ed25519").await;
+        assert!(prying.exit_code != 0 && !prying.output.contains("content"), "{}", prying.output);
+        // Beside the home nothing new can be made without mounts, and that is said.
+        let beside = run(&format!("echo x > {}/new", root.display())).await;
+        assert!(
+            beside.exit_code == 0 || beside.output.contains("[sandbox"),
+            "mounts {mounts}: {}",
+            beside.output
+        );
+        assert!(beside.exit_code == 0 || !mounts, "{}", beside.output);
+    }
+}
+
 #[tokio::test]
 async fn in_the_home_folder_what_is_there_can_be_changed_but_not_the_delicate_parts() {
     let Some(fenced) = Fenced::new() else { return };

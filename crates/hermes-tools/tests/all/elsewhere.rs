@@ -577,6 +577,7 @@ case "$1 $2" in
     "instance stop") rm "$at/running-$3" 2>/dev/null || { echo "no instance found"; exit 255; } ;;
     "instance list") ls "$at" | grep -o "$3" ;;
     "exec "*)
+        echo >> "$at/round-trips"
         shift; while [ "$1" != bash ]; do last=$1; shift; done
         [ -e "$at/running-${last#instance://}" ] || { echo "FATAL: no instance found"; exit 255; }
         exec "$@" ;;
@@ -635,6 +636,34 @@ async fn one_thread_is_enough() {
     desk.call("write_file", json!({"path": "x", "content": "1\n"})).await;
     assert_eq!(desk.call("read_file", json!({"path": "x"})).await["content"], "     1|1");
     desk.processes.end_all().await;
+    desk.shells.close_all().await;
+}
+
+/// Over a slow link each costs a second or more.
+#[tokio::test]
+async fn file_tools_make_few_round_trips() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = Desk::at(cluster(folder.path()), Tenancy::Shared);
+    let path = folder.path().join("file.txt");
+    std::fs::write(&path, "one\ntwo\n").unwrap();
+    desk.run("cd /tmp").await;
+    desk.call("read_file", json!({"path": "/etc/hostname"})).await;
+    let count = || std::fs::read(folder.path().join("round-trips")).unwrap().len();
+    let patch =
+        format!("*** Begin Patch\n*** Update File: {}\n@@\n-three\n+four\n*** End Patch", path.display());
+    for (tool, arguments, most) in [
+        ("read_file", json!({"path": path}), 1),
+        ("patch", json!({"path": path, "old_string": "two", "new_string": "three"}), 2),
+        ("patch", json!({"patch": patch}), 2),
+        ("write_file", json!({"path": path, "content": "five\n"}), 2),
+        ("write_file", json!({"path": folder.path().join("new/file.txt"), "content": "x\n"}), 2),
+    ] {
+        let before = count();
+        let result = desk.call(tool, arguments).await;
+        assert!(result.get("error").is_none(), "{tool}: {result}");
+        assert!(count() - before <= most, "{tool} took {} round trips", count() - before);
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "five\n");
     desk.shells.close_all().await;
 }
 

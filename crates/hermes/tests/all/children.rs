@@ -353,8 +353,13 @@ fn a_program_killed_together_with_its_watchdog_leaves_nothing_behind_after_the_n
         r#"
 replies:
   - tool:
-      name: terminal
-      arguments: {command: "setsid sh -c 'echo $$ > left.new; mv left.new left.pid; exec sleep 1000' & wait"}
+      name: execute_code
+      arguments:
+        code: |
+          import subprocess
+          left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+          open("left.pid", "w").write("%d\n" % left.pid)
+          left.wait()
   - {text: going on}
 "#,
         &json!({}),
