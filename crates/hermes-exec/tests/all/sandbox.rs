@@ -107,7 +107,7 @@ const WORK: &[&str] = &[
     "echo x > a && cat a && mv a ../b && rm ../b",
     "mkdir -p d/e && touch d/e/f && rm -r d",
     "touch ../.git/index ../new",
-    "echo x > ../../../tmp/t && echo x > ../../../extra/e && echo x > ~/.cargo/registry/c",
+    "echo x > ../../../tmp/t && echo x > ../../../extra/e && echo x > $CARGO_HOME/c",
     "cat ~/other/o.txt ~/notes.txt /etc/passwd ~/.ssh/known_hosts ~/.bashrc > /dev/null",
     "ls ~ ~/.ssh > /dev/null; echo x > /dev/null",
     "export A=1; cd .. && pwd",
@@ -127,6 +127,7 @@ const MEDDLING: &[&str] = &[
     "echo x > ~/new",
     "rm ~/other/o.txt",
     "echo x > ~/.ssh/authorized_keys",
+    "echo x > ~/.cargo/registry/c",
     "echo x >> ../../hermes/config.yaml",
     "touch /usr/local/x",
 ];
