@@ -297,3 +297,34 @@ async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
         .collect();
     assert!(!kept.is_empty() && kept.iter().all(|text| !text.contains("it's now")), "{kept:?}");
 }
+
+/// Root could read what is in the homes of other users.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the process that is started is this test program itself")]
+fn secrets_in_homes_of_other_users_are_hidden_from_commands_of_root() {
+    if !rustix::process::geteuid().is_root() || !Sandbox::is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let users = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:1000::/home/ann:/bin/bash\n";
+    fs::write(folder.path().join("passwd"), users).unwrap();
+    let prepare = "mount -t tmpfs none /home && mount --bind \"$1\" /etc/passwd && mkdir -p /home/ann/.ssh /home/ann/.aws && \
+        echo content > /home/ann/.ssh/id_ed25519 && echo content > /home/ann/.aws/credentials && echo plain > /home/ann/notes && \
+        shift && exec \"$@\"";
+    let ended = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", prepare, "sh"])
+        .arg(folder.path().join("passwd"))
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "all::sandbox::commands_of_root_beside_other_homes"])
+        .status()
+        .unwrap();
+    assert!(ended.success());
+}
+
+#[tokio::test]
+#[ignore = "the test above runs it, in a view of the folders of its own"]
+async fn commands_of_root_beside_other_homes() {
+    let fenced = Fenced::new().unwrap();
+    fenced.works("user/proj", &["cat /home/ann/notes"]).await;
+    fenced.refused("user/proj", &["cat /home/ann/.ssh/id_ed25519", "cat /home/ann/.aws/credentials"]).await;
+}
