@@ -19,6 +19,7 @@ mod all {
     mod embedding;
     mod existing_home;
     mod gateway;
+    mod install;
     mod life;
     mod long_talk;
     mod scenario;
