@@ -63,7 +63,11 @@ impl Shop {
             sandbox: change(Sandbox::new(SandboxMode::Auto, places)),
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
-        Sandbox::is_possible().then_some(Self { _top: top, root, host })
+        if !Sandbox::is_possible() {
+            hermes_testkit::peer_is_missing("Landlock");
+            return None;
+        }
+        Some(Self { _top: top, root, host })
     }
 
     fn put(&self, name: &str, text: &str) {
@@ -73,13 +77,12 @@ impl Shop {
     }
 
     /// Whether it worked; a program that is missing is no failure.
-    #[expect(clippy::print_stderr, reason = "what is left out is said")]
     async fn works(&self, program: &str, shell: &str) {
         let local = self.host.open(self.root.join("user/proj"));
         let command = Command { shell, directory: None, stdin: None, limit: LONG };
         let asked = Command { shell: &format!("command -v {program}"), ..command };
         if local.run_outside(asked, &Cancel::new()).await.unwrap().exit_code != 0 {
-            eprintln!("skipped: {program} is not installed");
+            hermes_testkit::peer_is_missing(&format!("{program} is not installed"));
             return;
         }
         let (finished, report) = local.run_fenced(command, &Cancel::new()).await.unwrap();
