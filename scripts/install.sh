@@ -85,9 +85,28 @@ download() {
         https://* | http://127.0.0.1[:/]* | http://localhost[:/]* | file://*) ;;
         *) fail "HERMES_RELEASE_URL must begin with https:// (or file://)" ;;
     esac
-    if have curl; then curl -fsSL --retry 3 -o "$2" "$1"; elif have wget; then wget -q -O "$2" "$1"; else fail "neither curl nor wget is installed"; fi ||
-        fail "$1 could not be fetched"
+    if have curl; then
+        curl -fsSL --proto-redir '=https' --retry 3 -o "$2" "$1"
+    elif have wget; then
+        fetch_with_wget "$1" "$2"
+    else
+        fail "neither curl nor wget is installed"
+    fi || fail "$1 could not be fetched; a redirect must lead to https://"
 }
+
+# Follows redirects to https alone, which wget itself cannot be told.
+fetch_with_wget() {
+    local url=$1 answer
+    for _ in 1 2 3 4 5; do
+        answer=$(wget -q -S --max-redirect=0 -O "$2" "$url" 2>&1) && return 0
+        url=$(tr -d '\r' <<<"$answer" | sed -n 's/^ *[Ll]ocation: *\([^ ]*\).*/\1/p' | tail -n 1)
+        case "$url" in https://*) ;; *) return 1 ;; esac
+    done
+    return 1
+}
+
+# Whether git may follow this address to plain http: only if it is that itself.
+plain_http() { case "$1" in https://*) echo never ;; *) echo always ;; esac; }
 
 sum_of() { if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1; }
 
@@ -127,7 +146,7 @@ fetch_source() {
     elif [ -n "${HERMES_REPO:-}" ]; then
         have git || fail "git is needed to fetch the source"
         say "Cloning $HERMES_REPO"
-        git -c advice.detachedHead=false clone -q --depth 1 --branch "${branch:-main}" -- "$HERMES_REPO" "$dir" || fail "$HERMES_REPO could not be cloned"
+        git -c advice.detachedHead=false -c protocol.http.allow="$(plain_http "$HERMES_REPO")" clone -q --depth 1 --branch "${branch:-main}" -- "$HERMES_REPO" "$dir" || fail "$HERMES_REPO could not be cloned"
         source=$dir
     else
         fail "there is no source to build: set HERMES_REPO to its git repository, or HERMES_RELEASE_URL to a place with releases"
@@ -139,7 +158,8 @@ check_out() {
     have git || fail "git is needed to change to $branch"
     [ -e "$dir/.git" ] || fail "$dir is not a git repository, so --branch cannot choose what to install"
     [ -z "$(git -C "$dir" status --porcelain --untracked-files=no)" ] || fail "$dir has changes of your own; commit or undo them first"
-    git -C "$dir" fetch -q --depth 1 origin "$branch" 2>/dev/null && git -C "$dir" checkout -q --detach FETCH_HEAD && return
+    git -C "$dir" -c protocol.http.allow="$(plain_http "$(git -C "$dir" remote get-url origin 2>/dev/null)")" \
+        fetch -q --depth 1 origin "$branch" 2>/dev/null && git -C "$dir" checkout -q --detach FETCH_HEAD && return
     git -C "$dir" checkout -q --detach "$branch" -- 2>/dev/null || fail "there is no branch or tag $branch in $dir"
 }
 
@@ -149,7 +169,7 @@ bring_up_to_date() {
     { [ -e "$source/.git" ] && have git; } || { say "$source is not a git repository; it is built as it is"; return; }
     git -C "$source" symbolic-ref -q HEAD >/dev/null || { say "$source is at a fixed state; it is built as it is"; return; }
     git -C "$source" rev-parse -q --verify '@{upstream}' >/dev/null || { say "the branch in $source follows no other; it is built as it is"; return; }
-    git -C "$source" fetch -q || fail "the newest state could not be fetched; nothing was changed"
+    git -C "$source" -c protocol.http.allow="$(plain_http "$(git -C "$source" remote get-url origin 2>/dev/null)")" fetch -q || fail "the newest state could not be fetched; nothing was changed"
     if [ -n "$(git -C "$source" status --porcelain --untracked-files=no)" ]; then
         label="before hermes update, $(date '+%Y-%m-%d %H:%M')"
         git -C "$source" stash push -q -m "$label" || fail "your changes in $source could not be put aside; nothing was changed"
@@ -171,7 +191,7 @@ from_source() {
     [ -x "$built" ] || fail "$built was not built"
 }
 
-# The new program takes the place of the old one in one step; one that runs goes on with the old.
+# The new program takes the place of the old one in one step; one that runs goes on with the old. The old one stays beside it.
 place_program() {
     mkdir -p "$dir/bin" "$dir/venv/bin"
     printf '%s\n' "home=$home" "branch=$branch" "source=$source" "release=${HERMES_RELEASE_URL:-}" \
@@ -179,6 +199,9 @@ place_program() {
     cp "$built" "$dir/bin/.hermes.new"
     chmod 755 "$dir/bin/.hermes.new"
     "$dir/bin/.hermes.new" --version >/dev/null || fail "the program does not run on this machine; the old one, if any, is still there"
+    if [ -f "$dir/bin/hermes" ] && ! cmp -s "$dir/bin/.hermes.new" "$dir/bin/hermes"; then
+        ln -f "$dir/bin/hermes" "$dir/bin/hermes.previous" 2>/dev/null || cp -p "$dir/bin/hermes" "$dir/bin/hermes.previous"
+    fi
     mv -f "$dir/bin/.hermes.new" "$dir/bin/hermes"
     ln -sfn ../../bin/hermes "$dir/venv/bin/hermes"
 }

@@ -12,7 +12,7 @@ use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock};
 use tokio::sync::watch;
 
-use crate::child::Running;
+use crate::child::{Expected, Running};
 use crate::group::Group;
 use crate::remote::Seat;
 use crate::ring::Ring;
@@ -67,6 +67,8 @@ struct Shared {
     input: Mutex<Option<Arc<Stream>>>,
     ended: watch::Sender<Option<i32>>,
     killed: Mutex<bool>,
+    /// Held until somebody has written down that it runs.
+    tie: Mutex<Option<Expected>>,
     /// Held while it is being ended: its kin must be known until then, also when the process itself is gone.
     ending: tokio::sync::Mutex<()>,
 }
@@ -96,6 +98,7 @@ impl Background {
             input: Mutex::new(running.input.take().map(Arc::new)),
             ended: watch::Sender::new(None),
             killed: Mutex::new(false),
+            tie: Mutex::new(running.take_tie()),
             ending: tokio::sync::Mutex::default(),
         });
         let listener = Arc::clone(&shared);
@@ -104,6 +107,11 @@ impl Background {
             drop(held);
         });
         Self(shared)
+    }
+
+    /// Lets the process outlive us. Until then it ends with us, however we end: call it when the next start can find it.
+    pub fn let_outlive(&self) {
+        lock(&self.0.tie).take();
     }
 
     /// Its number where it runs.
@@ -197,6 +205,7 @@ impl Shared {
         }
         self.ring().finish();
         lock(&self.input).take();
+        lock(&self.tie).take();
         running.sweep();
         let code = if *lock(&self.killed) { KILLED } else { code };
         self.ended.send_replace(Some(code));

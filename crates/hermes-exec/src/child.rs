@@ -74,9 +74,16 @@ pub(crate) struct Running {
     pub(crate) input: Option<Stream>,
     ended: bool,
     fence: Option<Arc<Fence>>,
+    /// Held as long as a child that may outlive us is ended with us all the same: the next start would not know it.
+    waiting: Option<Expected>,
 }
 
 impl Running {
+    /// Hands over what ties a child that may outlive us to our life; dropped, it is free.
+    pub(crate) fn take_tie(&mut self) -> Option<Expected> {
+        self.waiting.take()
+    }
+
     pub(crate) fn group(&self) -> Group {
         self.group
     }
@@ -161,15 +168,18 @@ impl Launch {
             .kill_on_drop(self.lifetime == Lifetime::Bound);
         let mark = Mark::new();
         prepare(&mut command, self.lifetime, (self.scope, mark), self.wiring, self.fence.clone());
-        let waiting = (self.lifetime == Lifetime::Bound).then(|| Expected::new(mark));
+        let waiting = Expected::new(mark);
         let child = keeper::start(command).await?;
         let group = child.id().and_then(|pid| Group::led_by(pid, self.scope, mark));
         let group = group.ok_or_else(|| io::Error::other("it has no pid"))?;
         group.begin();
-        if let Some(waiting) = waiting {
+        let waiting = if self.lifetime == Lifetime::Bound {
             guardian::watch(group);
             std::mem::forget(waiting);
-        }
+            None
+        } else {
+            Some(waiting)
+        };
         let interest = if self.wiring == Wiring::Terminal {
             Interest::READABLE | Interest::WRITABLE
         } else {
@@ -186,12 +196,13 @@ impl Launch {
             follow(Arc::clone(fence), group, Bound::No);
         }
         let (lifetime, fence) = (self.lifetime, self.fence);
-        Ok(Running { child, group, lifetime, output, errors, input, ended: false, fence })
+        Ok(Running { child, group, lifetime, output, errors, input, ended: false, fence, waiting })
     }
 }
 
-/// A bound child that is about to be started. Dropped, it is not.
-struct Expected(Mark);
+/// A child that is known by its mark alone, and ends with us. Dropped, it does not.
+#[derive(Debug)]
+pub(crate) struct Expected(Mark);
 
 impl Expected {
     fn new(mark: Mark) -> Self {

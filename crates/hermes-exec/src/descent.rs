@@ -43,9 +43,13 @@ pub(crate) fn own_group() -> Option<&'static str> {
 
 /// Whether a process is in the control group we are in, or in a cell of it.
 pub(crate) fn is_with_us(process: Pid) -> bool {
-    let its = control_group(&process.as_raw_nonzero().to_string());
-    let (Some(ours), Some(its)) = (own_group(), its) else { return true };
-    let rest = its.strip_prefix(ours.trim_end_matches('/'));
+    own_group().is_none_or(|ours| is_in_group(process, ours))
+}
+
+/// Returns whether a process is in a control group, or in a cell of it.
+pub(crate) fn is_in_group(process: Pid, group: &str) -> bool {
+    let Some(its) = control_group(&process.as_raw_nonzero().to_string()) else { return true };
+    let rest = its.strip_prefix(group.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest == "/" || rest.starts_with("/hermes-"))
 }
 

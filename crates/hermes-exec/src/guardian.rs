@@ -17,6 +17,7 @@ use crate::cell;
 use crate::descent::own_group;
 use crate::group::Group;
 use crate::mark::Mark;
+use crate::run_record;
 
 const SCRIPT: &str = include_str!("guardian.sh");
 
@@ -28,38 +29,53 @@ static MARK: LazyLock<String> = LazyLock::new(|| random_hex(12));
 /// What it was told of files, each once.
 static FLEETING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A child with this mark is about to be started: should we die before its number is known, whoever carries the mark is ended.
+/// A child with this mark is about to be started: should we die before its number is known, or before it may go on without
+/// us, whoever carries the mark is ended.
 pub(crate) fn expect(mark: Mark) {
+    run_record::add(mark);
     tell(&format!("+ m{0} {0}", mark.number()));
 }
 
-/// It could not be started.
+/// It could not be started, or may go on by itself.
 pub(crate) fn expect_no_more(mark: Mark) {
+    run_record::remove(mark);
     tell(&format!("- m{}", mark.number()));
 }
 
 /// A group that must not outlive us runs from now on.
 pub(crate) fn watch(group: Group) {
+    if let Some(mark) = group.mark() {
+        run_record::set_pid(mark, group.pid());
+    }
     let number = group.mark().map_or(0, Mark::number);
     tell(&format!("+ {} {number}\n- m{number}", group.pid()));
 }
 
 /// It has ended, or may go on by itself.
 pub(crate) fn forget(group: Group) {
+    if let Some(mark) = group.mark() {
+        run_record::remove(mark);
+    }
     tell(&format!("- {}", group.pid()));
 }
 
 /// A path nobody else uses. If we do not remove what is made there, the guardian does after us.
 pub fn fleeting(folder: &Path, name: &str) -> PathBuf {
     let beginning = folder.join(format!("{name}{}", *MARK));
-    let new = FLEETING.lock().unwrap_or_else(PoisonError::into_inner).insert(beginning.clone());
-    match beginning.to_str() {
-        Some(text) if new && !text.contains('\n') => tell(&format!("* {text}")),
-        _ => {}
+    if FLEETING.lock().unwrap_or_else(PoisonError::into_inner).insert(beginning.clone()) {
+        remove_after_us(&beginning);
     }
     let mut path = beginning.into_os_string();
     path.push(format!("-{}", random_hex(12)));
     path.into()
+}
+
+/// Has everything whose path begins so, up to a hyphen, removed when we are gone.
+pub(crate) fn remove_after_us(beginning: &Path) {
+    match beginning.to_str() {
+        Some(text) if !text.contains('\n') => tell(&format!("* {text}")),
+        _ => {}
+    }
 }
 
 fn tell(line: &str) {

@@ -26,10 +26,12 @@ mod login;
 mod mark;
 mod memory;
 mod modal;
+mod owner;
 mod program;
 mod remote;
 mod ring;
 mod run;
+mod run_record;
 mod sandbox;
 mod script;
 mod shell;
@@ -59,6 +61,7 @@ pub use remote::{
     Bearings, Distant, FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState, Room, Seat,
     Survey,
 };
+pub use run_record::{end_orphaned_commands, record_commands_in};
 pub use sandbox::{
     Access, FenceReport, FencedThread, Reach, Refusal, Sandbox, SandboxMode, SandboxPlaces, SandboxState,
     WriteRule,

@@ -257,7 +257,8 @@ impl Local {
             let login = self.host.login().await?;
             let fork =
                 login.fork().inspect_err(|error| tracing::warn!(%error, "the dump could not be copied")).ok();
-            fork.map(|fork| fork.exporting(&self.host.options.sandbox.variables()))
+            let sandbox = &self.host.options.sandbox;
+            fork.map(|fork| fork.exporting(&sandbox.variables()).adding(&sandbox.added_options()))
         });
         forked.await.as_ref()
     }

@@ -30,6 +30,11 @@ impl Mark {
         Self(NonZeroU64::MIN | random | SIGN)
     }
 
+    /// Returns the mark with this number; none for a number that is no mark.
+    pub(crate) fn from_number(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).filter(|number| number.get() & SIGN != 0).map(Self)
+    }
+
     /// The mark a process carries.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         // The kernel says all of it at once.
@@ -41,14 +46,20 @@ impl Mark {
 
     fn find_in(limits: &str) -> Option<Self> {
         let values = limits.lines().find_map(|line| line.strip_prefix(LIMIT))?;
-        let number: NonZeroU64 = values.split_whitespace().next()?.parse().ok()?;
-        (number.get() & SIGN != 0).then_some(Self(number))
+        Self::from_number(values.split_whitespace().next()?.parse().ok()?)
     }
 
     /// Everyone who carries it and lives, except those somebody else looks after.
     pub(crate) fn carriers(self) -> HashSet<Pid> {
+        Self::carriers_of(&[self], is_with_us)
+    }
+
+    /// Returns every living process that carries one of these marks and is among those that count.
+    pub(crate) fn carriers_of(marks: &[Self], counts: impl Fn(Pid) -> bool) -> HashSet<Pid> {
         processes()
-            .filter(|pid| Self::of(*pid) == Some(self) && !is_zombie(*pid) && is_with_us(*pid))
+            .filter(|pid| {
+                Self::of(*pid).is_some_and(|mark| marks.contains(&mark)) && !is_zombie(*pid) && counts(*pid)
+            })
             .collect()
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Watch<'a> {
 pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) -> io::Result<Ran> {
     let mut running = launch.start().await?;
     let mut output = Capture::new(watch.bounds);
-    let ending = listen(&mut running, stdin, watch, |bytes| {
+    let ending = listen(&mut running, (stdin, AfterInput::Close), watch, |bytes| {
         output.push(bytes);
         ControlFlow::Continue(())
     })
@@ -57,44 +57,59 @@ pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) 
     Ok(Ran { output: output.finish(), ending })
 }
 
+/// What becomes of a child's input when all of it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterInput {
+    Close,
+    /// It stays open and goes back to the child's handle: the other side takes its end for ours.
+    Hold,
+}
+
 /// Feeds a child and hands on what it says until it ends, its time is over, it is interrupted, or enough was heard.
 pub(crate) async fn listen(
     running: &mut Running,
-    stdin: Option<&[u8]>,
+    (stdin, after): (Option<&[u8]>, AfterInput),
     watch: Watch<'_>,
     mut heard: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<Ending> {
     let Watch { limit, clock, cancel, .. } = watch;
     let input = running.input.take();
     let feed = async {
-        if let (Some(input), Some(bytes)) = (input, stdin) {
+        if let (Some(input), Some(bytes)) = (&input, stdin) {
             // A program that does not read its input to the end is no failure.
             let _ = input.write_all(bytes).await;
         }
+        input.filter(|_| after == AfterInput::Hold)
     };
     let mut feed = std::pin::pin!(feed);
     let mut fed = false;
+    let mut held = None;
     let mut out_of_time = clock.sleep(limit);
     let mut buffer = vec![0; CHUNK];
     let mut open = true;
     let (pipe, mut reaper) = running.parts();
-    loop {
+    let ending = loop {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => return Ok(Ending::Interrupted),
-            () = &mut out_of_time => return Ok(Ending::TimedOut),
-            () = &mut feed, if !fed => fed = true,
+            () = cancel.cancelled() => break Ending::Interrupted,
+            () = &mut out_of_time => break Ending::TimedOut,
+            left = &mut feed, if !fed => {
+                fed = true;
+                held = left;
+            }
             read = pipe.read(&mut buffer), if open => match read {
                 Ok(count @ 1..) => {
                     if heard(buffer.get(..count).unwrap_or_default()).is_break() {
-                        return Ok(Ending::Exited(0));
+                        break Ending::Exited(0);
                     }
                 }
                 Ok(0) | Err(_) => open = false,
             },
-            code = reaper.wait() => return Ok(Ending::Exited(code?)),
+            code = reaper.wait() => break Ending::Exited(code?),
         }
-    }
+    };
+    running.input = held;
+    Ok(ending)
 }
 
 /// Ends the group and reaps the child.

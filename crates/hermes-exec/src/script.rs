@@ -71,10 +71,14 @@ impl Scripts {
             .around(script.fenced_to, script.directory, Stay::Short)
             .map_err(RunError::Refused)?
             .map(Arc::new);
+        let mut variables = script.variables.pairs();
+        let caches = self.sandbox.variables().into_iter();
+        let caches = caches.filter(|(name, _)| script.variables.get(name).is_none());
+        variables.extend(caches.map(|(name, value)| (name.to_owned(), value)));
         let launch = Launch {
             program: script.program.to_owned(),
             arguments: script.arguments,
-            variables: script.variables.pairs(),
+            variables,
             directory: script.directory.to_owned(),
             lifetime: Lifetime::Bound,
             scope: Scope::Kin,

@@ -45,6 +45,20 @@ impl Snapshot {
         self
     }
 
+    /// Has every call add these options to a variable that does not hold them yet.
+    #[must_use]
+    pub(crate) fn adding(mut self, options: &[(&'static str, String, String)]) -> Self {
+        let one = |(name, shown, option): &(&str, String, String)| {
+            format!(
+                "case \"${name}\" in *{}*) ;; *) export {name}=\"${{{name}:+${name} }}\"{} ;; esac\n",
+                quote(shown),
+                quote(option)
+            )
+        };
+        self.prelude.extend(options.iter().map(one));
+        self
+    }
+
     fn file(&self, ending: &str) -> PathBuf {
         let mut path = self.base.clone().into_os_string();
         path.push(format!(".{ending}"));

@@ -134,8 +134,11 @@ fn speaks_of_secrets(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
+/// Adds the usual folders where they are missing; each folder is named once, where it comes first.
 fn complete_path(variables: &mut BTreeMap<String, String>) {
     let path = variables.entry("PATH".to_owned()).or_default();
+    let mut seen = BTreeSet::new();
+    *path = path.split(':').filter(|folder| seen.insert(*folder)).collect::<Vec<_>>().join(":");
     if path.split(':').any(|folder| folder == "/usr/bin") {
         return;
     }
@@ -195,6 +198,7 @@ mod tests {
     #[test]
     fn the_path_is_completed_once() {
         check(&[("PATH", "/x:/usr/bin")], &[], "PATH", Some("/x:/usr/bin"));
+        check(&[("PATH", "/x:/usr/bin:/x:/y:/usr/bin")], &[], "PATH", Some("/x:/usr/bin:/y"));
         check(&[], &[], "PATH", Some(USUAL_PATH));
         let rest = "/x:/bin:/opt/homebrew/bin:/opt/homebrew/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin";
         check(&[("PATH", "/x:/bin")], &[], "PATH", Some(rest));

@@ -18,6 +18,7 @@ mod all {
     mod modal;
     mod modal_direct;
     mod modal_package;
+    mod orphans;
     mod output;
     mod plants;
     mod program;

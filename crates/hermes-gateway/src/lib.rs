@@ -25,6 +25,7 @@ pub mod slash;
 mod turn;
 
 pub use attend::Outlook;
+pub use deliver::refuse_files_by;
 pub use gateway::{Gateway, Inner};
 pub use ports::{
     Agents, Language, NoServices, NoWatchers, Ports, ScriptEnd, ScriptOrder, Services, Watchers, Wish,

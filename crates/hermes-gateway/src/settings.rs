@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use hermes_config::auth::AuthFile;
 use hermes_config::env::bridge::bridge;
+use hermes_config::secrets::secret_values;
 use hermes_config::settings::{
     DisplaySettings, ResetMode, SessionResetSettings, StreamingSettings, ToolProgress,
 };
@@ -339,6 +341,9 @@ impl Live {
         let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted(&reading.stamps, &found) {
             let read = Settings::read(home, shell, folder);
+            // A secret that was added is masked from now on, also where the rest cannot be used.
+            let auth = AuthFile::new(home).read();
+            hermes_guard::learn_secrets(secret_values(&read.config, &read.env, &auth));
             reading.stamps = found;
             match read.config.require_usable(&read.env) {
                 Ok(()) => {

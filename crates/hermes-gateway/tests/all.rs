@@ -15,4 +15,5 @@ mod all {
     mod kill;
     mod pairing;
     mod recover;
+    mod secrets;
 }

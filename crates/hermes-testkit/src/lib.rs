@@ -39,7 +39,7 @@ pub use home::{TempHome, TempHomeBuilder};
 pub use ledger::{Outcome, RecordedRequest};
 pub use load::{Load, Loaded, percentile};
 pub use model::{Plain, Risky, Step, TestModel};
-pub use peer::SshServer;
+pub use peer::{SshServer, peer_is_missing};
 pub use script::{Event, Reply, Script};
 pub use server::{Arrival, ModelServer, ServerBuilder};
 pub use site::Site;

@@ -4,6 +4,20 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+/// Says that a test cannot show what it is about, because something is not here: a program, an engine, an ability of the kernel.
+/// A failure where everything must be (`HERMES_TEST_PEERS=required`, as in `.ci/run`). Tests that need a program or a server
+/// have names that begin with `peer_`: they are skipped by the runner unless it is told to run them.
+#[track_caller]
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests says so there")]
+pub fn peer_is_missing(what: &str) {
+    assert!(
+        std::env::var_os("HERMES_TEST_PEERS").is_none_or(|value| value != "required"),
+        "missing, and required here: {what}"
+    );
+    println!("skipped: {what}");
+}
+
 /// An SSH server on loopback that takes one key.
 #[derive(Debug)]
 pub struct SshServer {
@@ -21,12 +35,11 @@ impl SshServer {
         do p=$(cut -d' ' -f4 /proc/$p/stat); done; echo $p";
 
     /// None, with a word, where no script started one.
-    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     #[expect(clippy::disallowed_methods, reason = "the script says there where the server is")]
     pub fn started() -> Option<Self> {
         let found = std::env::var("HERMES_TEST_SSH").ok().zip(std::env::var("HERMES_TEST_SSH_KEY").ok());
         let Some((address, key)) = found else {
-            println!("skipped: HERMES_TEST_SSH is not set (scripts/peers/sshd start)");
+            peer_is_missing("HERMES_TEST_SSH is not set (scripts/peers/sshd start)");
             return None;
         };
         let (user, rest) = address.split_once('@')?;

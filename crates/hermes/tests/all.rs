@@ -20,6 +20,7 @@ mod all {
     mod existing_home;
     mod exit_codes;
     mod gateway;
+    mod install;
     mod life;
     mod long_talk;
     mod scenario;

@@ -38,6 +38,11 @@ impl Cell {
         place::folder_for(leader).filter(|folder| folder.is_dir()).map(|folder| Self { folder })
     }
 
+    /// Returns the cell that another process, which is gone, made for this leader.
+    pub(crate) fn left_by(maker: &str, leader: Pid) -> Option<Self> {
+        place::folder_made_by(maker, leader).filter(|folder| folder.is_dir()).map(|folder| Self { folder })
+    }
+
     /// Puts a leader and all below it into its cell, which is made if there is none. Takes milliseconds where somebody is
     /// still outside.
     pub(crate) fn gather(leader: Pid) -> Option<Self> {

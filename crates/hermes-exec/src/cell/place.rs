@@ -33,6 +33,12 @@ pub(super) fn folder_for(leader: Pid) -> Option<PathBuf> {
     prefix().map(|prefix| PathBuf::from(format!("{prefix}-{}", leader.as_raw_nonzero())))
 }
 
+/// Returns where the cell that another process made for this leader would be.
+pub(super) fn folder_made_by(maker: &str, leader: Pid) -> Option<PathBuf> {
+    parse(maker)?;
+    OWN.as_ref().map(|own| own.join(format!("hermes-{maker}-{}", leader.as_raw_nonzero())))
+}
+
 /// Removes cells of a Hermes that is gone and had nobody to do it. Those that are not empty stay: the kernel refuses.
 pub(super) fn sweep() {
     let Some(own) = OWN.as_ref() else { return };

@@ -10,6 +10,8 @@ const WORKSPACE: &str = "/workspace";
 /// A container lasts until somebody removes it: its Hermes, or the next one if that was killed. In seconds, because not every
 /// `sleep` knows a word for it.
 const LIFE: [&str; 2] = ["sleep", "2147483647"];
+/// The same where nobody else collects processes that lost their parent: a shell that waits does.
+const LIFE_OF_REAPER: [&str; 3] = ["bash", "-c", "sleep 2147483647 & wait"];
 /// DAC_OVERRIDE and its like let root in the container write to folders that belong to the user outside.
 const SECURITY: [&str; 18] = [
     "--cap-drop",
@@ -121,7 +123,10 @@ pub(crate) fn run_arguments(
         words.add(["-v", &format!("{}:{HOME}/.hermes/{}:ro", file.host.display(), file.relative)]);
     }
     words.add([options.image.as_str()]);
-    words.add(LIFE);
+    match abilities.reaper {
+        Reaper::Engine => words.add(LIFE),
+        Reaper::Nobody => words.add(LIFE_OF_REAPER),
+    }
     words.0
 }
 
@@ -252,6 +257,7 @@ mod tests {
         );
         let words = run_arguments(&options, "x", "me", Abilities { reaper: Reaper::Nobody, ..ALL });
         assert!(!words.iter().any(|word| word == "--init" || word.starts_with("--pull")));
+        assert!(words.ends_with(&LIFE_OF_REAPER.map(str::to_owned)), "{words:?}");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use hermes_types::{Cancel, Clock, RunError};
 use tokio::sync::OnceCell;
 
 use super::arguments::{DiskLimit, OWNER_LABEL};
-use super::{Container, Docker, DockerOptions, owner};
+use super::{Container, Docker, DockerOptions};
+use crate::owner;
 use crate::remote::{Berth, Cli, CliError, Found, PerTask, find_program};
 use crate::variables::Variables;
 

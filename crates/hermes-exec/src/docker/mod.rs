@@ -6,7 +6,6 @@
 
 mod arguments;
 mod engine;
-mod owner;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ pub use engine::DockerEngine;
 
 use crate::capture::Bounds;
 use crate::credential::Credential;
+use crate::owner;
 use crate::remote::{
     Berth, CliError, Form, Forwarded, INTERRUPTED, Left, Line, Made, Maker, Reach, RemoteShell, TIMED_OUT,
 };

@@ -2,7 +2,8 @@
 //!
 //! The call is over when the script says so, not when the client ends: a client may wait for everything that still holds
 //! the other end open. Whatever ends the wait, the process group over there is ended with it, also when nobody waits any
-//! more.
+//! more. The client's input stays open until then: where it ends without a word, because we were killed, a process over there
+//! ends the group (`script.rs`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use hermes_types::{BoxFuture, Cancel, Clock};
 
 use super::cli::{CliError, Profile, Reach};
 use super::frames::{Framed, Frames};
-use super::script::{Marks, payload};
+use super::script::{InputEnd, Marks, payload};
 use crate::child::{Running, Wiring};
-use crate::run::{Ending, Watch, listen};
+use crate::run::{AfterInput, Ending, Watch, listen};
 
 /// How long a silent pipe is still listened to after the end.
 const IDLE: Duration = Duration::from_millis(300);
@@ -44,12 +45,21 @@ pub(crate) struct Heard {
 pub(crate) trait Line: Send + Sync {
     fn clock(&self) -> &dyn Clock;
 
+    /// Returns whether the other side can tell our end by the end of its input.
+    fn input(&self) -> InputEnd {
+        InputEnd::Known
+    }
+
     fn speak<'a>(&'a self, speech: Speech<'a>, watch: Watch<'a>) -> BoxFuture<'a, Result<Heard, CliError>>;
 }
 
 impl Line for Reach {
     fn clock(&self) -> &dyn Clock {
         &*self.cli.clock
+    }
+
+    fn input(&self) -> InputEnd {
+        InputEnd::WithUs
     }
 
     fn speak<'a>(&'a self, speech: Speech<'a>, watch: Watch<'a>) -> BoxFuture<'a, Result<Heard, CliError>> {
@@ -65,7 +75,7 @@ async fn converse(reach: &Reach, speech: Speech<'_>, watch: Watch<'_>) -> Result
     let mut running = launch.start().await.map_err(|error| reach.cli.not_started(error))?;
     let mut frames = Frames::new(marks, bounds);
     let mut leash = Leash { reach, group: None };
-    let ending = listen(&mut running, Some(&bytes), watch, |heard| {
+    let ending = listen(&mut running, (Some(&bytes), AfterInput::Hold), watch, |heard| {
         frames.push(heard);
         leash.group = frames.group();
         if frames.is_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -19,6 +19,18 @@ const MISSING: i32 = 44;
 const FOLDER: i32 = 45;
 const DENIED: i32 = 46;
 const CUT: i32 = 49;
+const CHANGED: i32 = 50;
+/// Larger files are not fetched together with what is known about them.
+const SMALL: usize = 64 * 1024;
+
+/// Finds out what is at `$__p`.
+const SURVEY: &str = "if [ -d \"$__p\" ]; then __k=d; elif [ -f \"$__p\" ]; then __k=f; \
+    elif [ -e \"$__p\" ]; then __k=o; else __k=m; fi\n\
+    __r=$(readlink -f -- \"$__p\" 2>/dev/null || readlink -m -- \"$__p\" 2>/dev/null)\n\
+    __s=$(stat -Lc '%s %.Y' -- \"$__p\" 2>/dev/null || stat -Lc '%s %Y' -- \"$__p\" 2>/dev/null || \
+    stat -Lf '%z %m' -- \"$__p\" 2>/dev/null)\n";
+/// And says it.
+const TELL_SURVEY: &str = "printf '%s\\n%s\\n%s\\n%s' \"$__k\" \"$__s\" \"$__b\" \"${__r:-$__p}\"";
 
 /// The files an environment's commands see.
 #[derive(Clone, Copy)]
@@ -54,6 +66,8 @@ pub struct Survey {
     pub look: Look,
     /// When it was changed, in seconds since 1970; not every system tells.
     pub modified: Option<f64>,
+    /// What it holds, if it is a file and not large.
+    pub content: Option<Vec<u8>>,
 }
 
 /// Where the next command starts and what `~` means there.
@@ -74,6 +88,10 @@ pub enum FileError {
     Denied,
     #[error("it did not arrive whole, and nothing was changed")]
     Cut,
+    #[error("it was changed by somebody else meanwhile, and was left as it is; read it again")]
+    Changed,
+    #[error("it does not hold what was written; read it again")]
+    NotKept,
     #[error("it was stopped before it was done")]
     Stopped,
     #[error("{0}")]
@@ -110,27 +128,14 @@ impl<'e> RemoteFiles<'e> {
         })
     }
 
-    /// What is there, where it really lies and when it was changed, in one go.
+    /// Returns what is there, where it really lies, when it was changed, and what it holds if that is not much: in one go.
     pub async fn survey(&self, path: &str, cancel: &Cancel) -> Result<Survey, FileError> {
-        let script = "if [ -d \"$__p\" ]; then __k=d; elif [ -f \"$__p\" ]; then __k=f; \
-            elif [ -e \"$__p\" ]; then __k=o; else __k=m; fi\n\
-            __r=$(readlink -f -- \"$__p\" 2>/dev/null || readlink -m -- \"$__p\" 2>/dev/null)\n\
-            __s=$(stat -Lc '%s %.Y' -- \"$__p\" 2>/dev/null || stat -Lc '%s %Y' -- \"$__p\" 2>/dev/null || \
-            stat -Lf '%z %m' -- \"$__p\" 2>/dev/null)\n\
-            printf '%s\\n%s\\n%s' \"$__k\" \"$__s\" \"${__r:-$__p}\"";
-        let said = self.ask(path, script, None, cancel).await?;
-        let mut lines = said.splitn(3, '\n');
-        let (Some(kind), Some(figures), Some(real)) = (lines.next(), lines.next(), lines.next()) else {
-            return Err(FileError::Failed(said));
-        };
-        let (size, modified) = figures.split_once(' ').unwrap_or((figures, ""));
-        let look = match kind {
-            "d" => Look::Folder,
-            "f" => Look::File { size: number(size)? },
-            "o" => Look::Other,
-            _ => Look::Missing,
-        };
-        Ok(Survey { real: real.to_owned(), look, modified: modified.parse().ok() })
+        let most = SMALL.min(self.piece);
+        let script = format!(
+            "{SURVEY}__b=; if [ \"$__k\" = f ] && [ -r \"$__p\" ] && [ \"${{__s%% *}}\" -le {most} ] 2>/dev/null; then \
+             __b=\"=$(base64 < \"$__p\" | tr -d '\\n')\"; fi\n{TELL_SURVEY}"
+        );
+        Survey::read(&self.ask(path, &script, None, cancel).await?)
     }
 
     /// Where commands start now.
@@ -215,15 +220,45 @@ impl<'e> RemoteFiles<'e> {
 
     /// Replaces the file, or makes it and the folders on the way to it. A link stays a link; the mode stays the mode.
     pub async fn write(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
-        self.put(path, bytes, "", cancel).await
+        self.put(path, bytes, ("", ""), cancel).await.map(|_| ())
+    }
+
+    /// Does the same only if the file holds `before`, where that is given; checks what was written, and returns what is there
+    /// then: in one go.
+    pub async fn replace(
+        &self,
+        path: &str,
+        before: Option<&[u8]>,
+        bytes: &[u8],
+        cancel: &Cancel,
+    ) -> Result<Survey, FileError> {
+        let expected = before.map(checksum).map(|sum| {
+            format!(
+                "__c=$(cksum < \"$__p\" 2>/dev/null) && [ \"${{__c%% *}}\" != {sum} ] && exit {CHANGED}\n"
+            )
+        });
+        // A link is followed while it is written; what it is called comes last.
+        let told = format!("\n__b=$(cksum < \"$__p\" 2>/dev/null); __b=${{__b%% *}}\n{SURVEY}{TELL_SURVEY}");
+        let said = self.put(path, bytes, (&expected.unwrap_or_default(), &told), cancel).await?;
+        let (found, sum) = Survey::read_with(&said)?;
+        if !sum.is_empty() && sum != checksum(bytes).to_string() {
+            return Err(FileError::NotKept);
+        }
+        Ok(Survey { content: Some(bytes.to_vec()), ..found })
     }
 
     /// The same for a file nobody else there may read.
     pub async fn write_private(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
-        self.put(path, bytes, "umask 077; rm -f -- \"$__p\"\n", cancel).await
+        self.put(path, bytes, ("umask 077; rm -f -- \"$__p\"\n", ""), cancel).await.map(|_| ())
     }
 
-    async fn put(&self, path: &str, bytes: &[u8], before: &str, cancel: &Cancel) -> Result<(), FileError> {
+    async fn put(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        (before, after): (&str, &str),
+        cancel: &Cancel,
+    ) -> Result<String, FileError> {
         let script = format!(
             "{before}if [ -L \"$__p\" ]; then __p=$(readlink -f -- \"$__p\") || exit {DENIED}; fi\n\
              [ ! -d \"$__p\" ] || exit {FOLDER}\n\
@@ -233,11 +268,11 @@ impl<'e> RemoteFiles<'e> {
              cat >| \"$__t\" || {{ rm -f -- \"$__t\"; exit {DENIED}; }}\n\
              if [ $(( $(wc -c < \"$__t\") )) -ne {} ]; then rm -f -- \"$__t\"; exit {CUT}; fi\n\
              sync \"$__t\" 2>/dev/null\n\
-             mv -f -- \"$__t\" \"$__p\" || {{ rm -f -- \"$__t\"; exit {DENIED}; }}",
+             mv -f -- \"$__t\" \"$__p\" || {{ rm -f -- \"$__t\"; exit {DENIED}; }}{after}",
             random_hex(8),
             bytes.len(),
         );
-        self.ask(path, &script, Some(bytes), cancel).await.map(|_| ())
+        self.ask(path, &script, Some(bytes), cancel).await
     }
 
     /// The folder and those on the way to it.
@@ -314,6 +349,7 @@ impl<'e> RemoteFiles<'e> {
                 Err(FileError::Denied)
             }
             CUT => Err(FileError::Cut),
+            CHANGED => Err(FileError::Changed),
             TIMED_OUT | INTERRUPTED => Err(FileError::Stopped),
             _ => Err(FileError::Failed(output.trim().to_owned())),
         }
@@ -325,6 +361,51 @@ impl<'e> RemoteFiles<'e> {
     }
 }
 
+impl Survey {
+    fn read(said: &str) -> Result<Self, FileError> {
+        let (found, content) = Self::read_with(said)?;
+        let decode = |text| base64::decode(text).ok_or_else(unreadable);
+        Ok(Self { content: content.strip_prefix('=').map(decode).transpose()?, ..found })
+    }
+
+    /// The same with what stands in the third line.
+    fn read_with(said: &str) -> Result<(Self, &str), FileError> {
+        let mut lines = said.splitn(4, '\n');
+        let (Some(kind), Some(figures), Some(more), Some(real)) =
+            (lines.next(), lines.next(), lines.next(), lines.next())
+        else {
+            return Err(FileError::Failed(said.to_owned()));
+        };
+        let (size, modified) = figures.split_once(' ').unwrap_or((figures, ""));
+        let look = match kind {
+            "d" => Look::Folder,
+            "f" => Look::File { size: number(size)? },
+            "o" => Look::Other,
+            _ => Look::Missing,
+        };
+        let modified = modified.parse().ok();
+        Ok((Self { real: real.to_owned(), look, modified, content: None }, more))
+    }
+}
+
+/// Returns what the `cksum` program says of these bytes.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut length = Vec::new();
+    let mut rest = bytes.len();
+    while rest > 0 {
+        length.push(u8::try_from(rest & 0xff).unwrap_or_default());
+        rest >>= 8;
+    }
+    let mut sum = 0_u32;
+    for byte in bytes.iter().chain(&length) {
+        sum ^= u32::from(*byte) << 24;
+        for _ in 0..8 {
+            sum = if sum & 0x8000_0000 == 0 { sum << 1 } else { (sum << 1) ^ 0x04c1_1db7 };
+        }
+    }
+    !sum
+}
+
 const CHECK: &str = "[ -e \"$__p\" ] || exit 44\n[ ! -d \"$__p\" ] || exit 45\n[ -r \"$__p\" ] || exit 46\n";
 
 fn unreadable() -> FileError {
@@ -333,4 +414,16 @@ fn unreadable() -> FileError {
 
 fn number(text: &str) -> Result<u64, FileError> {
     text.trim().parse().map_err(|_| FileError::Failed(format!("{text:?} is no number")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_the_program() {
+        for (text, sum) in [("", 4_294_967_295), ("a", 1_220_704_766), ("hello\n", 3_015_617_425)] {
+            assert_eq!(checksum(text.as_bytes()), sum, "{text:?}");
+        }
+    }
 }

@@ -42,12 +42,22 @@ pub(crate) struct Call<'a> {
     /// The dump to read in and to renew.
     pub(crate) dump: Option<&'a str>,
     pub(crate) input: Input,
+    pub(crate) input_end: InputEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     None,
-    Given,
+    Given { bytes: usize },
+}
+
+/// When the stream a shell reads ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputEnd {
+    /// With the command's input.
+    Known,
+    /// When the client here is gone: the command ends then.
+    WithUs,
 }
 
 /// The stream that a shell started with [`LOADER`] reads.
@@ -61,7 +71,7 @@ pub(crate) fn payload(script: &str, stdin: Option<&[u8]>) -> Vec<u8> {
 /// Dumps what a login shell brings: functions, aliases, options and exports.
 pub(crate) fn take_dump(dump: &str, exports: &Forwarded, marks: &Marks) -> String {
     format!(
-        "builtin unset __hermes\n{}\n{}\n\
+        "builtin unset __hermes\n{}\n{}\n{FORGET_GROUP}\n\
          umask 077\n\
          if [ -r ~/.bashrc ]; then . ~/.bashrc; fi </dev/null >/dev/null 2>&1\n\
          {{ declare -F | while read -r _ _ name; do case $name in _[!_]*) ;; *) declare -f -- \"$name\";; esac; done\n\
@@ -78,7 +88,7 @@ pub(crate) fn take_dump(dump: &str, exports: &Forwarded, marks: &Marks) -> Strin
 }
 
 pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
-    let Call { command, start, exports, dump, input } = call;
+    let Call { command, start, exports, dump, input, input_end } = call;
     let mut text = format!("builtin unset __hermes\n{}\n", export_lines(exports));
     let renew = match dump {
         Some(dump) => {
@@ -104,13 +114,17 @@ pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
         ),
     };
     let from = if *input == Input::None { " </dev/null" } else { "" };
+    let (watch, unwatch) = match input_end {
+        InputEnd::Known => (String::new(), ""),
+        InputEnd::WithUs => (watch(*input), UNWATCH),
+    };
     // The trap is for a command that ends the shell by itself. It is evaluated as a whole, so that a heredoc or a
     // comment at its end cannot reach the lines after it.
     let _ = write!(
         text,
-        "__hermes_end() {{ builtin trap - EXIT; {renew}\
+        "__hermes_end() {{ builtin trap - EXIT; {unwatch}{renew}\
          builtin printf '\\n{end}%s:%s{end}\\n' \"$1\" \"$PWD\"; builtin exit \"$1\"; }}\n\
-         builtin trap '__hermes_end $?' EXIT\n{}\n{enter}\n{unset}eval {}{from}\n__hermes_end $?",
+         builtin trap '__hermes_end $?' EXIT\n{}\n{watch}{FORGET_GROUP}\n{enter}\n{unset}eval {}{from}\n__hermes_end $?",
         begin(marks),
         quote(command),
     );
@@ -151,9 +165,30 @@ fn begin(marks: &Marks) -> String {
         "exec 2>&1\n\
          __hermes_group=\n\
          {{ builtin read -r _ _ _ _ __hermes_group _ </proc/self/stat; }} 2>/dev/null\n\
-         builtin printf '\\n{mark}%s{mark}\\n' \"${{__hermes_group:-$$}}\"\n\
-         builtin unset __hermes_group"
+         __hermes_group=${{__hermes_group:-$$}}\n\
+         builtin printf '\\n{mark}%s{mark}\\n' \"$__hermes_group\""
     )
+}
+
+const FORGET_GROUP: &str = "builtin unset __hermes_group";
+const UNWATCH: &str = "builtin kill -KILL \"$__hermes_watch\" 2>/dev/null; ";
+
+/// Starts a process over there that ends the command's group when the stream the shell reads ends: nobody is left then who
+/// could. It is no child of the shell, which would have `wait` wait for it, and in a group of its own, which job control gives
+/// it. Its number comes back, so that it ends with the command. A command's own input passes through it.
+fn watch(input: Input) -> String {
+    const END: &str = "[ \"$__hermes_group\" -le 1 ] || builtin kill -KILL -- \"-$__hermes_group\"";
+    match input {
+        Input::None => format!(
+            "__hermes_watch=$( set -m; {{ builtin printf %s \"$BASHPID\" >&3; exec 3>&-; \
+             while IFS= builtin read -r __hermes_line; do :; done; {END}; }} 3>&1 <&0 >/dev/null 2>&1 & )\n"
+        ),
+        Input::Given { bytes } => format!(
+            "exec 0< <( set -m; {{ builtin printf '%s\\n' \"$BASHPID\"; command head -c {bytes}; exec >/dev/null; command cat; \
+             {END}; }} <&0 2>/dev/null & )\n\
+             IFS= builtin read -r __hermes_watch\n"
+        ),
+    }
 }
 
 fn export_lines(exports: &Forwarded) -> String {

@@ -141,7 +141,8 @@ impl RemoteShell {
             start: given.as_deref().map_or(Start::Last(&last), Start::Given),
             exports: &self.exports,
             dump: (login == Login::Dump).then_some(&self.dump),
-            input: if stdin.is_some() { Input::Given } else { Input::None },
+            input: stdin.map_or(Input::None, |bytes| Input::Given { bytes: bytes.len() }),
+            input_end: line.input(),
         };
         let script = script::call(&call, &marks, &id);
         let profile = if login == Login::EachTime { Profile::Read } else { Profile::Skipped };

@@ -1,36 +1,43 @@
 //! Where builds keep what they fetched: without that no package could be had.
 //!
-//! A command's cache is a place of ours, named to the tools by variables: what lies in the user's own may be run by the user
-//! later. What no variable leads elsewhere stays open, as far as it is data that the tools check or rebuild.
+//! A command's cache is a place of ours, named to the tools by variables: what lies in the user's own is run by the user later.
+//! What was fetched before can still be used where a tool looks into one folder only: its files are linked into ours (`links.rs`),
+//! and the links lead to what cannot be written. What no variable leads elsewhere stays open, as far as it is data.
 
 use std::path::{Path, PathBuf};
 
 use super::Sandbox;
+use super::links::{Brought, Due};
 
 /// Below the user's home.
-const CACHES: &[&str] = &[
-    ".cargo/registry",
-    ".cargo/git",
-    ".cargo/.package-cache",
-    ".cargo/.package-cache-mutate",
-    ".cargo/.global-cache",
-    ".npm/_logs",
-    ".cache/matplotlib",
-    ".cache/fontconfig",
-    ".cache/coursier/v1",
-    ".cache/huggingface/hub",
-    ".cache/huggingface/datasets",
-    ".cache/torch/hub/checkpoints",
-    ".m2/repository",
-    ".ivy2/cache",
-    ".conda/pkgs",
+const CACHES: &[&str] = &[".npm/_logs", ".cache/matplotlib", ".cache/fontconfig"];
+
+/// What of a user's home can be used through links in our folder.
+const LINKED: &[(&str, &str)] = &[
+    (".cargo/registry/cache", "cargo/registry/cache"),
+    (".m2/repository", "maven"),
+    (".ivy2/cache", "ivy/cache"),
+    (".cache/coursier/v1", "coursier"),
+    (".cache/huggingface/hub", "huggingface/hub"),
+    (".cache/huggingface/datasets", "huggingface/datasets"),
+    (".cache/torch/hub/checkpoints", "torch/hub/checkpoints"),
 ];
+/// And through copies, because it is changed in place.
+const COPIED: &[(&str, &str)] = &[(".cargo/registry/index", "cargo/registry/index")];
+/// Settings of tools whose whole folder is led elsewhere.
+const SETTINGS: &[(&str, &str)] =
+    &[(".cargo/config.toml", "cargo/config.toml"), (".cargo/config", "cargo/config")];
 
 /// Below the Hermes home.
 pub(super) const OURS: &str = "sandboxes/caches";
 
 /// Variables that lead a tool's cache to a folder of ours.
 const REDIRECTED: &[(&str, &str)] = &[
+    ("CARGO_HOME", "cargo"),
+    ("COURSIER_CACHE", "coursier"),
+    ("HF_HUB_CACHE", "huggingface/hub"),
+    ("HF_DATASETS_CACHE", "huggingface/datasets"),
+    ("TORCH_HOME", "torch"),
     ("npm_config_cache", "npm"),
     ("npm_config_store_dir", "pnpm"),
     ("YARN_CACHE_FOLDER", "yarn"),
@@ -54,6 +61,9 @@ const REDIRECTED: &[(&str, &str)] = &[
     ("SCCACHE_DIR", "sccache"),
     ("ZIG_GLOBAL_CACHE_DIR", "zig"),
 ];
+/// Options of Java programs that do the same, added to what the variable holds.
+const ADDED: &[(&str, &str, &str)] =
+    &[("MAVEN_OPTS", "maven.repo.local", "maven"), ("SBT_OPTS", "sbt.ivy.home", "ivy")];
 const GO_PROXY: &str = "https://proxy.golang.org,direct";
 
 impl Sandbox {
@@ -76,7 +86,51 @@ impl Sandbox {
         if fetched.is_dir() {
             all.push(("GOPROXY", format!("file://{},{GO_PROXY}", text(fetched))));
         }
+        // The first is filled, the others are read.
+        let packages = self.places.user_home.join(".conda/pkgs");
+        all.push(("CONDA_PKGS_DIRS", format!("{},{}", text(folder.join("conda")), text(packages))));
+        self.link(&folder);
         all
+    }
+
+    /// Options that are added to what a variable holds: its name, what shows that it is there already, and the option.
+    pub(crate) fn added_options(&self) -> Vec<(&'static str, String, String)> {
+        let Some(folder) = self.cache_folder() else { return Vec::new() };
+        let one = |(variable, option, below): &(&'static str, &str, &str)| {
+            let place = folder.join(below).to_string_lossy().into_owned();
+            // Such a variable is split at blanks.
+            let shown = format!("-D{option}=");
+            (!place.contains(char::is_whitespace))
+                .then(|| (*variable, shown.clone(), format!("{shown}{place}")))
+        };
+        ADDED.iter().filter_map(one).collect()
+    }
+
+    /// Makes what the user has fetched usable in our folder.
+    fn link(&self, folder: &Path) {
+        let home = &self.places.user_home;
+        let pairs = |names: &[(&str, &str)]| -> Vec<(PathBuf, PathBuf)> {
+            names.iter().map(|(from, to)| (home.join(from), folder.join(to))).collect()
+        };
+        let brought = Brought { linked: pairs(LINKED), copied: pairs(COPIED), settings: pairs(SETTINGS) };
+        let due = brought.due(folder);
+        if due == Due::No {
+            return;
+        }
+        let thread = self.access(folder).map(|access| access.thread());
+        let Some(Ok(thread)) = thread else {
+            tracing::debug!("caches are not brought to commands: no thread can be held to their limits");
+            return;
+        };
+        let place = folder.to_owned();
+        let bring = move || thread.run(move || brought.bring(&place));
+        let done = match due {
+            Due::Beside => std::thread::Builder::new().name("caches".to_owned()).spawn(bring).map(|_| ()),
+            Due::Now | Due::No => bring(),
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "caches could not be brought to commands");
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod handle;
 #[cfg(target_os = "linux")]
 mod landlock;
 mod limits;
+mod links;
 #[cfg(target_os = "linux")]
 mod mounts;
 mod openings;

@@ -21,6 +21,10 @@ struct Shop {
 
 impl Shop {
     fn new() -> Option<Self> {
+        Self::with(|sandbox| sandbox)
+    }
+
+    fn with(change: impl FnOnce(Sandbox) -> Sandbox) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
         for folder in ["user/proj", "user/.cargo/registry", "user/.npm", "tmp", "hermes"] {
@@ -56,10 +60,14 @@ impl Shop {
             variables: Variables::for_commands(all, &[], &[]),
             temp: root.join("tmp"),
             bounds: Bounds::default(),
-            sandbox: Sandbox::new(SandboxMode::Auto, places),
+            sandbox: change(Sandbox::new(SandboxMode::Auto, places)),
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
-        Sandbox::is_possible().then_some(Self { _top: top, root, host })
+        if !Sandbox::is_possible() {
+            hermes_testkit::peer_is_missing("Landlock");
+            return None;
+        }
+        Some(Self { _top: top, root, host })
     }
 
     fn put(&self, name: &str, text: &str) {
@@ -69,13 +77,12 @@ impl Shop {
     }
 
     /// Whether it worked; a program that is missing is no failure.
-    #[expect(clippy::print_stderr, reason = "what is left out is said")]
     async fn works(&self, program: &str, shell: &str) {
         let local = self.host.open(self.root.join("user/proj"));
         let command = Command { shell, directory: None, stdin: None, limit: LONG };
         let asked = Command { shell: &format!("command -v {program}"), ..command };
         if local.run_outside(asked, &Cancel::new()).await.unwrap().exit_code != 0 {
-            eprintln!("skipped: {program} is not installed");
+            hermes_testkit::peer_is_missing(&format!("{program} is not installed"));
             return;
         }
         let (finished, report) = local.run_fenced(command, &Cancel::new()).await.unwrap();
@@ -135,4 +142,87 @@ async fn tests_can_be_run() {
     shop.works("python3", "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import sys'").await;
     shop.works("make", "printf 'all:\\n\\t@echo made > out\\n' > Makefile && make -s && cat out").await;
     shop.works("gcc", "echo 'int main(){return 0;}' > x.c && gcc x.c -o x && ./x").await;
+}
+
+/// Files the user's own tools would run, or build and run, later.
+const STORED: &[&str] = &[
+    ".cargo/registry/src/index-1/dep-1.0.0/build.rs",
+    ".cargo/registry/cache/index-1/dep-1.0.0.crate",
+    ".cargo/registry/index/index-1/config.json",
+    ".cargo/git/checkouts/dep-1/abc/build.rs",
+    ".cargo/git/db/dep-1/config",
+    ".cargo/config.toml",
+    ".cargo/bin/cargo-x",
+    ".m2/repository/org/x/1/x-1.jar",
+    ".ivy2/cache/x/jars/x.jar",
+    ".cache/coursier/v1/https/x/x.jar",
+    ".gradle/caches/modules-2/files-2.1/x/x.jar",
+    ".gradle/wrapper/dists/gradle-8/bin/gradle",
+    "go/pkg/mod/example.org/x@v1/x.go",
+    ".cache/go-build/00/x-d",
+    ".cache/pip/wheels/00/x.whl",
+    ".cache/uv/archive-v0/x/x.py",
+    ".npm/_cacache/content-v2/x",
+    ".npm/_npx/x/node_modules/.bin/x",
+    ".conda/pkgs/x-1/bin/x",
+    ".cache/huggingface/hub/models--x/blobs/1",
+    ".cache/torch/hub/checkpoints/x.pth",
+    ".nuget/packages/x/1/x.dll",
+];
+
+#[tokio::test]
+async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
+    for mounts in [true, false] {
+        let change = |sandbox: Sandbox| if mounts { sandbox } else { sandbox.without_mounts() };
+        let Some(shop) = Shop::with(change) else { return };
+        let user = shop.root.join("user");
+        for name in STORED {
+            let path = user.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "sound\n").unwrap();
+        }
+        let local = shop.host.open(user.join("proj"));
+        let run = async |shell: &str| {
+            let command = Command { shell, directory: None, stdin: None, limit: LONG };
+            local.run_fenced(command, &Cancel::new()).await.unwrap().0
+        };
+        for name in STORED {
+            let folder = name.rsplit_once('/').unwrap().0;
+            run(&format!("echo planted >> ~/{name}; rm -f ~/{name}; mv ~/{folder} ~/{folder}-old; echo planted > ~/{folder}/new")).await;
+        }
+        // Also through what leads there from our own folder.
+        let linked = run("find $CARGO_HOME ${MAVEN_OPTS##*=} $HF_HUB_CACHE -type l | while read l; do echo planted >> $l; echo $l; done").await;
+        assert!(
+            linked.output.contains("dep-1.0.0.crate") && linked.output.contains("x-1.jar"),
+            "{}",
+            linked.output
+        );
+        for name in STORED {
+            let path = user.join(name);
+            assert_eq!(fs::read_to_string(&path).unwrap_or_default(), "sound\n", "mounts {mounts}: {name}");
+            assert!(!path.with_file_name("new").exists(), "mounts {mounts}: beside {name}");
+        }
+        // What was fetched before can be read, and what is fetched now is kept.
+        let used = run("cat $CARGO_HOME/registry/cache/index-1/dep-1.0.0.crate $CARGO_HOME/config.toml && \
+            mkdir -p $CARGO_HOME/registry/src/index-1/dep-1.0.0 && echo x > $CARGO_HOME/registry/cache/index-1/other.crate && \
+            echo x >> $CARGO_HOME/registry/index/index-1/config.json && rm $CARGO_HOME/registry/cache/index-1/dep-1.0.0.crate").await;
+        assert_eq!((used.output.as_str(), used.exit_code), ("sound\nsound\n", 0));
+    }
+}
+
+/// A command that prepares links where our own folders are expected changes nothing outside.
+#[tokio::test]
+async fn links_in_our_caches_lead_nobody_elsewhere() {
+    let Some(shop) = Shop::new() else { return };
+    let caches = shop.root.join("hermes/sandboxes/caches");
+    let other = shop.root.join("user/other");
+    fs::create_dir_all(&caches).unwrap();
+    fs::create_dir_all(shop.root.join("user/.cargo/registry/index/i")).unwrap();
+    fs::create_dir_all(&other).unwrap();
+    fs::write(shop.root.join("user/.cargo/registry/index/i/f"), "sound\n").unwrap();
+    fs::write(other.join("config"), "mine\n").unwrap();
+    std::os::unix::fs::symlink(&other, caches.join("cargo")).unwrap();
+    shop.works("true", "true").await;
+    assert_eq!(fs::read_to_string(other.join("config")).unwrap(), "mine\n");
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
 }

@@ -1,5 +1,4 @@
 //! Containers of a real engine. Skipped, with a word, where none was started: `scripts/peers/docker start`.
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![expect(
     clippy::disallowed_methods,
     reason = "the engine is asked behind our back, where the script says it is"
@@ -20,8 +19,9 @@ use tempfile::TempDir;
 use super::files::works_on_files;
 use super::remote::{
     There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, keeps_processes,
-    speaks_plainly, takes_input,
+    mark, never_ends, running, speaks_plainly, takes_input,
 };
+use super::support::{LONG, until};
 
 struct Peer {
     address: String,
@@ -35,7 +35,9 @@ impl Peer {
         let (Ok(address), Ok(image)) =
             (std::env::var("HERMES_TEST_DOCKER_HOST"), std::env::var("HERMES_TEST_DOCKER_IMAGE"))
         else {
-            println!("skipped: HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)");
+            hermes_testkit::peer_is_missing(
+                "HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)",
+            );
             return None;
         };
         let variables = variables(&address);
@@ -92,7 +94,7 @@ fn variables(address: &str) -> Variables {
 }
 
 #[tokio::test]
-async fn commands_run_as_they_do_here() {
+async fn peer_commands_run_as_they_do_here() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("plain"));
     speaks_plainly(There(&*docker)).await;
@@ -103,7 +105,7 @@ async fn commands_run_as_they_do_here() {
 }
 
 #[tokio::test]
-async fn state_lasts_and_files_can_be_worked_on() {
+async fn peer_state_lasts_and_files_can_be_worked_on() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("state"));
     keeps_its_state(There(&*docker), "/workspace/x").await;
@@ -113,7 +115,7 @@ async fn state_lasts_and_files_can_be_worked_on() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_here_ends_in_there() {
+async fn peer_what_is_stopped_here_ends_in_there() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("ending"));
     ends_what_it_started(There(&*docker)).await;
@@ -121,7 +123,7 @@ async fn what_is_stopped_here_ends_in_there() {
 }
 
 #[tokio::test]
-async fn parallel_first_calls_share_one_container() {
+async fn peer_parallel_first_calls_share_one_container() {
     let Some(engine) = Peer::started() else { return };
     let one = engine.engine.open(engine.options("parallel"));
     let other = engine.engine.open(engine.options("parallel"));
@@ -133,7 +135,7 @@ async fn parallel_first_calls_share_one_container() {
 }
 
 #[tokio::test]
-async fn what_is_to_last_outlives_the_container() {
+async fn peer_what_is_to_last_outlives_the_container() {
     let Some(engine) = Peer::started() else { return };
     let options = DockerOptions { keep: Keep::Persistent, ..engine.options("lasting") };
     let docker = engine.engine.open(options);
@@ -160,7 +162,7 @@ async fn what_is_to_last_outlives_the_container() {
 }
 
 #[tokio::test]
-async fn a_container_that_stops_in_the_middle_is_named() {
+async fn peer_a_container_that_stops_in_the_middle_is_named() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("middle"));
     let there = There(&*docker);
@@ -177,7 +179,7 @@ async fn a_container_that_stops_in_the_middle_is_named() {
 }
 
 #[tokio::test]
-async fn the_host_is_out_of_reach_and_limits_hold() {
+async fn peer_the_host_is_out_of_reach_and_limits_hold() {
     let Some(engine) = Peer::started() else { return };
     let options = DockerOptions {
         exports: Forwarded::pick(["FORWARDED"], |_| Some("it's".to_owned()), |_| None),
@@ -224,7 +226,7 @@ async fn the_host_is_out_of_reach_and_limits_hold() {
 }
 
 #[tokio::test]
-async fn the_users_folder_is_the_workspace_if_asked_for() {
+async fn peer_the_users_folder_is_the_workspace_if_asked_for() {
     let Some(engine) = Peer::started() else { return };
     let project = tempfile::tempdir().unwrap();
     let options = DockerOptions {
@@ -240,7 +242,7 @@ async fn the_users_folder_is_the_workspace_if_asked_for() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_not_there_and_an_engine_that_does_not_answer_are_said() {
+async fn peer_an_image_that_is_not_there_and_an_engine_that_does_not_answer_are_said() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine
         .engine
@@ -255,7 +257,7 @@ async fn an_image_that_is_not_there_and_an_engine_that_does_not_answer_are_said(
 }
 
 #[tokio::test]
-async fn a_container_without_room_for_a_process_is_replaced() {
+async fn peer_a_container_without_room_for_a_process_is_replaced() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("full"));
     let there = There(&*docker);
@@ -290,4 +292,39 @@ async fn run_error(docker: &Docker) -> String {
         Err(RunError::Unavailable(text)) => text,
         other => panic!("{other:?}"),
     }
+}
+
+/// Killing us kills the client through which a command is heard, and nothing else.
+#[tokio::test]
+async fn peer_commands_end_when_their_client_is_killed() {
+    let Some(peer) = Peer::started() else { return };
+    let docker = peer.engine.open(peer.options("killed"));
+    let there = There(&*docker);
+    there.check("true", "").await;
+    let (mark, cancel) = (mark(), Cancel::new());
+    let shell = never_ends(&mark);
+    for stdin in [None, Some(&[b'x'; 1000][..])] {
+        let killed = async {
+            until(|| running(&mark).len() == 2).await;
+            for client in clients() {
+                assert!(Command::new("kill").args(["-9", &client]).status().unwrap().success());
+            }
+        };
+        tokio::join!(there.run_with(&shell, None, stdin, LONG, &cancel), killed);
+        until(|| running(&mark).is_empty()).await;
+    }
+    there.check("echo on", "on\n").await;
+    peer.close(&docker, "killed").await;
+}
+
+/// Programs this test has started.
+fn clients() -> Vec<String> {
+    let me = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let parent = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&me))
+    };
+    numbers.filter(parent).collect()
 }

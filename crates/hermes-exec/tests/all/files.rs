@@ -34,6 +34,14 @@ pub(crate) async fn works_on_files(files: RemoteFiles<'_>, there: There<'_>) {
     files.write("empty", b"", &cancel).await.unwrap();
     assert_eq!(files.look("empty", &cancel).await, Ok(Look::File { size: 0 }));
 
+    let found = files.survey("link", &cancel).await.unwrap();
+    assert_eq!((found.look, found.content.as_deref()), (Look::File { size: 3 }, Some(&b"new"[..])));
+    let written = files.replace("link", Some(b"new"), b"newer", &cancel).await.unwrap();
+    assert_eq!((written.look, written.real), (Look::File { size: 5 }, found.real));
+    assert_eq!(files.replace("link", Some(b"new"), b"lost", &cancel).await, Err(FileError::Changed));
+    files.replace("text", None, b"new", &cancel).await.unwrap();
+    there.check("cat text; readlink link", "newtext\n").await;
+
     files.make_folder("a/b", &cancel).await.unwrap();
     assert_eq!(files.look("a/b", &cancel).await, Ok(Look::Folder));
     assert_eq!(files.look("/dev/null", &cancel).await, Ok(Look::Other));

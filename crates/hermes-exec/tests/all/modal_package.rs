@@ -24,7 +24,6 @@ use super::remote::{
 use super::support::{LONG, lives, until};
 
 /// The Python that has the package.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn installed() -> Option<PathBuf> {
     let peers = std::env::var_os("HERMES_PEERS").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
@@ -34,8 +33,7 @@ fn installed() -> Option<PathBuf> {
     if python.exists() {
         return Some(python);
     }
-    assert!(std::env::var_os("CI").is_none(), "Modal's package must be installed on CI");
-    println!("skipped: there is no {}", python.display());
+    hermes_testkit::peer_is_missing(&format!("there is no {}", python.display()));
     None
 }
 
@@ -108,7 +106,7 @@ impl Drop for Server {
 }
 
 #[tokio::test]
-async fn commands_run_through_the_package() {
+async fn peer_commands_run_through_the_package() {
     let Some(server) = Server::start() else { return };
     let place = server.open(Keep::Ephemeral);
     let there = There(&*place);
@@ -132,7 +130,7 @@ async fn commands_run_through_the_package() {
 }
 
 #[tokio::test]
-async fn the_package_keeps_files_and_ends_what_is_stopped() {
+async fn peer_the_package_keeps_files_and_ends_what_is_stopped() {
     let Some(server) = Server::start() else { return };
     let snapshots = server.world.path().join("modal_snapshots.json");
     std::fs::write(&snapshots, r#"{"task":"im-gone"}"#).unwrap();
@@ -165,7 +163,7 @@ async fn the_package_keeps_files_and_ends_what_is_stopped() {
 }
 
 #[tokio::test]
-async fn the_package_has_all_that_is_used_of_it() {
+async fn peer_the_package_has_all_that_is_used_of_it() {
     let Some(python) = installed() else { return };
     let home = tempfile::tempdir().unwrap();
     let ours = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -186,7 +184,7 @@ async fn the_package_has_all_that_is_used_of_it() {
 }
 
 #[tokio::test]
-async fn the_package_misses_the_account() {
+async fn peer_the_package_misses_the_account() {
     let Some(python) = installed() else { return };
     let home = tempfile::tempdir().unwrap();
     let account = account(&python, home.path(), &[]);

@@ -71,7 +71,11 @@ impl Site {
              git -c protocol.file.allow=always submodule --quiet add ../lib sub && git commit -qm sub
              git worktree add -q tree -b w",
         );
-        Sandbox::is_possible().then_some(site)
+        if !Sandbox::is_possible() {
+            hermes_testkit::peer_is_missing("Landlock");
+            return None;
+        }
+        Some(site)
     }
 
     /// Runs a script as the user would, and says what it said.

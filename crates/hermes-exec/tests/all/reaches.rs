@@ -41,7 +41,11 @@ impl Home {
             sandbox: adjust(Sandbox::new(SandboxMode::Auto, places)),
         };
         let local = LocalHost::new(options, Arc::new(SystemClock::new())).open(root.join("user/proj"));
-        Sandbox::is_possible().then_some(Self { _top: top, root, local })
+        if !Sandbox::is_possible() {
+            hermes_testkit::peer_is_missing("Landlock");
+            return None;
+        }
+        Some(Self { _top: top, root, local })
     }
 
     async fn run(&self, shell: &str) -> Finished {
@@ -89,6 +93,7 @@ const IN_TEMPORARY: &[&str] =
 async fn sockets_that_act_for_the_user_are_out_of_reach() {
     let Some(home) = Home::new(|sandbox| sandbox, &["user/.ssh/cm-host"]) else { return };
     if home.local.sandbox_is_partial() {
+        hermes_testkit::peer_is_missing("user namespaces, or root");
         return;
     }
     let mut held = Vec::new();

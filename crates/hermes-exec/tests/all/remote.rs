@@ -181,3 +181,25 @@ pub(crate) async fn keeps_processes(there: There<'_>) {
     long.forget(there.0, &cancel).await.unwrap();
     there.check("unset WHAT", "").await;
 }
+
+/// A number that no other command of these tests sleeps for.
+pub(crate) fn mark() -> String {
+    format!("10{}", u64::from_str_radix(&hermes_types::random_hex(8), 16).unwrap())
+}
+
+/// A command that starts two processes known by a mark, does not listen to requests, and waits for them.
+pub(crate) fn never_ends(mark: &str) -> String {
+    format!("trap '' HUP TERM; sleep {mark} & (sleep {mark} & wait) & wait")
+}
+
+/// The processes so marked on this machine, also those in containers of it.
+pub(crate) fn running(mark: &str) -> Vec<String> {
+    let line = format!("sleep\0{mark}\0");
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    numbers
+        .filter(|pid| {
+            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == line.as_bytes())
+        })
+        .collect()
+}

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "connections are cut behind our back")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use hermes_exec::{
@@ -15,8 +15,8 @@ use hermes_types::{Cancel, Environment, RunError};
 
 use super::files::works_on_files;
 use super::remote::{
-    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, speaks_plainly,
-    takes_input,
+    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, mark, never_ends,
+    running, speaks_plainly, takes_input,
 };
 use super::support::{LONG, lives, until};
 
@@ -78,7 +78,7 @@ async fn run_error(ssh: &Ssh) -> String {
 }
 
 #[tokio::test]
-async fn commands_run_as_they_do_here() {
+async fn peer_commands_run_as_they_do_here() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("plain");
@@ -90,7 +90,7 @@ async fn commands_run_as_they_do_here() {
 }
 
 #[tokio::test]
-async fn state_lasts_and_files_can_be_worked_on() {
+async fn peer_state_lasts_and_files_can_be_worked_on() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("state");
@@ -114,7 +114,7 @@ async fn state_lasts_and_files_can_be_worked_on() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_here_ends_over_there() {
+async fn peer_what_is_stopped_here_ends_over_there() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("ending");
@@ -124,7 +124,7 @@ async fn what_is_stopped_here_ends_over_there() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_named_and_made_anew() {
+async fn peer_a_connection_that_breaks_is_named_and_made_anew() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("cut");
@@ -150,7 +150,7 @@ async fn a_connection_that_breaks_is_named_and_made_anew() {
 }
 
 #[tokio::test]
-async fn what_a_broken_connection_has_left_is_removed_by_the_next() {
+async fn peer_what_a_broken_connection_has_left_is_removed_by_the_next() {
     let Some(server) = Server::started() else { return };
     let mark = server.folder().display().to_string();
     let dumps = || {
@@ -179,7 +179,7 @@ async fn what_a_broken_connection_has_left_is_removed_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_login_that_cannot_be_is_said_and_nobody_is_asked() {
+async fn peer_a_login_that_cannot_be_is_said_and_nobody_is_asked() {
     let Some(server) = Server::started() else { return };
     let no_key = connect(SshOptions { key: Some(PathBuf::from("/no/such/key")), ..server.options.clone() });
     let failed = run_error(&no_key.open("a")).await;
@@ -213,7 +213,7 @@ async fn on_terminal(seat: &Arc<Seat>, command: &str) -> Background {
 }
 
 #[tokio::test]
-async fn a_process_may_have_a_terminal_over_there() {
+async fn peer_a_process_may_have_a_terminal_over_there() {
     let Some(server) = Server::started() else { return };
     let (room, seat) = server.seat();
     There(&*seat).check("cd /usr; export KEPT=\"it's\"", "").await;
@@ -238,7 +238,7 @@ async fn a_process_may_have_a_terminal_over_there() {
 }
 
 #[tokio::test]
-async fn a_process_on_a_terminal_over_there_ends_with_all_it_started_or_with_its_connection() {
+async fn peer_a_process_on_a_terminal_over_there_ends_with_all_it_started_or_with_its_connection() {
     let Some(server) = Server::started() else { return };
     let (room, seat) = server.seat();
     let command = "trap '' HUP; sleep 600 & echo $! > FLAG.new; mv FLAG.new FLAG; wait";
@@ -281,4 +281,37 @@ async fn host_and_user_must_be_names() {
         let failed = SshHost::new(options, variables.clone(), Arc::new(SystemClock::new())).unwrap_err();
         assert!(failed.to_string().contains(said), "{failed}");
     }
+}
+
+#[tokio::test]
+async fn peer_commands_end_when_we_are_killed() {
+    let Some(server) = Server::started() else { return };
+    let mark = mark();
+    let mut helper = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "all::ssh::commands_that_never_end"])
+        .current_dir(server.folder())
+        .env("HERMES_TEST_MARK", &mark)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| running(&mark).len() == 4).await;
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    until(|| running(&mark).is_empty()).await;
+}
+
+#[tokio::test]
+#[ignore = "it never ends; the test above runs it"]
+async fn commands_that_never_end() {
+    let server = Server::started().unwrap();
+    let host = server.host();
+    let (one, other) = (host.open("one"), host.open("other"));
+    let shell = never_ends(&std::env::var("HERMES_TEST_MARK").unwrap());
+    let cancel = Cancel::new();
+    let (one, other) = (There(&*one), There(&*other));
+    tokio::join!(
+        one.run(&shell),
+        // With an input that nobody reads to its end.
+        other.run_with(&shell, None, Some(&[b'x'; 1000]), LONG, &cancel),
+    );
 }

@@ -4,7 +4,7 @@
 //! lies in a place of secrets or of the system is never sent, whatever names it.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use hermes_types::{Attachment, AttachmentKind, Message, Picture, Role};
 use regex::Regex;
@@ -198,10 +198,22 @@ fn collapse(text: &str) -> String {
     out
 }
 
+/// Says of a file, with every link followed, that no conversation may read it.
+type Refuses = Box<dyn Fn(&Path) -> bool + Send + Sync>;
+
+static REFUSES: OnceLock<Refuses> = OnceLock::new();
+
+/// Has this process ask `refuses` about every file before it is sent, beside the places no file is ever sent from. The first
+/// one stays.
+pub fn refuse_files_by(refuses: impl Fn(&Path) -> bool + Send + Sync + 'static) {
+    // All of a process say the same.
+    let _ = REFUSES.set(Box::new(refuses));
+}
+
 /// The file, when there is one and it may leave.
 fn sendable(path: &str, as_voice: bool) -> Option<Attachment> {
     let real = std::fs::canonicalize(expand(path)?).ok()?;
-    if !real.is_file() || is_secret(&real) {
+    if !real.is_file() || is_secret(&real) || REFUSES.get().is_some_and(|refuses| refuses(&real)) {
         return None;
     }
     let name = real.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -23,6 +23,7 @@ use crate::ports::Services;
 use crate::settings::Live;
 
 pub(crate) use media::add_tools_files;
+pub use media::refuse_files_by;
 pub(crate) use plan::{Spoken, in_parts, plan, plan_at};
 
 /// How many conversations of one platform are sent to at a time.

@@ -1,6 +1,5 @@
 //! The wires against clients that nobody here wrote. Skipped, saying so, where those are not installed.
 #![expect(clippy::disallowed_methods, reason = "the peer is a program, found by an environment variable")]
-#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +18,7 @@ fn peers() -> PathBuf {
 /// Runs a peer's script against a server, or says why not.
 fn run(program: &Path, installed: &Path, script: &str) {
     if !installed.exists() {
-        assert!(std::env::var_os("CI").is_none(), "{} must be installed on CI", installed.display());
-        println!("skipped: {} is not installed", installed.display());
+        hermes_testkit::peer_is_missing(&format!("{} is not installed", installed.display()));
         return;
     }
     let server = ModelServer::start_blocking(Script::from_yaml("script.yaml", SCRIPT).unwrap()).unwrap();
@@ -39,13 +37,13 @@ fn run(program: &Path, installed: &Path, script: &str) {
 }
 
 #[test]
-fn openai_python_understands_chat_and_responses() {
+fn peer_openai_python_understands_chat_and_responses() {
     let home = peers().join("openai-py");
     run(&home.join("bin/python"), &home.join("bin/python"), "openai_check.py");
 }
 
 #[test]
-fn anthropic_python_understands_messages() {
+fn peer_anthropic_python_understands_messages() {
     let home = peers().join("openai-py");
     // The same environment, where the recipe also puts the second SDK.
     let python = home.join("bin/python");
@@ -56,6 +54,6 @@ fn anthropic_python_understands_messages() {
 }
 
 #[test]
-fn openai_node_understands_chat_and_responses() {
+fn peer_openai_node_understands_chat_and_responses() {
     run(Path::new("node"), &peers().join("openai-js/node_modules/openai"), "openai_check.mjs");
 }

@@ -17,7 +17,7 @@ mod users;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use hermes_exec::Sandbox;
 use hermes_types::{Call, Cancel, Occasion, Outcome, TaskId, ToolContext};
@@ -200,6 +200,7 @@ impl Files {
             folder: bearings.directory,
             home: bearings.home,
             reachable: shells.reachable(),
+            known: Mutex::default(),
         }))
     }
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Background, Distant, Survivor};
+use hermes_exec::{Background, Distant, Survivor, end_orphaned_commands, record_commands_in};
 use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, SessionId, TaskId, Timestamp, random_hex};
+use tokio::sync::oneshot;
 
 use super::checkpoint::{self, Record};
 use super::watch::{Outlet, Watch, Wishes, watch};
@@ -37,6 +38,8 @@ struct Inner {
     writing: Mutex<()>,
     /// Whom is told what nobody asked for.
     outlet: OnceLock<Arc<Outlet>>,
+    /// Ends with the search for commands that a killed run left.
+    search: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 /// What is started, and for whom.
@@ -220,6 +223,7 @@ impl Processes {
             starting: AtomicUsize::new(0),
             writing: Mutex::default(),
             outlet: OnceLock::new(),
+            search: Mutex::default(),
         }))
     }
 
@@ -240,8 +244,10 @@ impl Processes {
         &self.0.owner
     }
 
-    /// Finds processes of an earlier run that still live; returns how many. For a program that stays, at its start.
+    /// Finds background processes of an earlier run that still live; returns how many. Ends commands that an earlier run left
+    /// because it was killed together with its watchdog, on a thread of its own. To be called before the first command.
     pub fn recover(&self) -> usize {
+        self.end_orphaned_commands();
         let found: Vec<Entry> = checkpoint::read(&self.0.home)
             .into_iter()
             .filter(|record| !record.has_living_owner())
@@ -268,6 +274,28 @@ impl Processes {
         self.entries().extend(found);
         self.changed();
         count
+    }
+
+    fn end_orphaned_commands(&self) {
+        let folder = self.0.home.join("sandboxes/commands");
+        record_commands_in(&folder);
+        if !folder.is_dir() {
+            return;
+        }
+        let (done, search) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("orphaned commands".to_owned());
+        let started = thread.spawn(move || {
+            let ended = end_orphaned_commands(&folder);
+            if ended > 0 {
+                tracing::info!(ended, "processes of a Hermes that was killed were ended");
+            }
+            drop(done);
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "commands of a Hermes that was killed cannot be looked for");
+            return;
+        }
+        *self.0.search.lock().unwrap_or_else(PoisonError::into_inner) = Some(search);
     }
 
     /// Room for one more; none when all of them run.
@@ -301,6 +329,9 @@ impl Processes {
         self.entries().push(entry);
         drop(slot);
         self.changed();
+        if let Kind::Ours(process) = &process {
+            process.let_outlive();
+        }
         let this = self.clone();
         spawn_named(format!("end of {id}"), &self.0.owner, async move {
             process.ended(&*this.0.clock).await;
@@ -338,6 +369,11 @@ impl Processes {
 
     /// Ends everything that was started here; for a program that ends with its user.
     pub async fn end_all(&self) {
+        let search = self.0.search.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(search) = search {
+            // It says nothing but that it is over.
+            let _ = search.await;
+        }
         let all = self.entries().clone();
         self.end(all).await;
     }

@@ -1,6 +1,5 @@
 //! `terminal`, `process` and the file tools where commands run elsewhere: a real container engine, a real SSH server, and
 //! a stand-in for Apptainer that is always there.
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![expect(
     clippy::disallowed_methods,
     reason = "the scripts say where the peers are; they are asked behind our back"
@@ -124,7 +123,9 @@ impl Engine {
         let (Ok(address), Ok(image)) =
             (std::env::var("HERMES_TEST_DOCKER_HOST"), std::env::var("HERMES_TEST_DOCKER_IMAGE"))
         else {
-            println!("skipped: HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)");
+            hermes_testkit::peer_is_missing(
+                "HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)",
+            );
             return None;
         };
         Some(Self { address, image, folder: tempfile::tempdir().unwrap() })
@@ -298,7 +299,7 @@ async fn keeps_processes(desk: &Desk, folder: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_tools_work_in_a_container() {
+async fn peer_all_tools_work_in_a_container() {
     let Some(engine) = Engine::started() else { return };
     let desk = Desk::at(engine.elsewhere(|_| {}), Tenancy::PerTask);
     works(&desk, "/workspace").await;
@@ -306,7 +307,7 @@ async fn all_tools_work_in_a_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_is_shared_from_the_first_moment_and_closed_with_its_task() {
+async fn peer_a_container_is_shared_from_the_first_moment_and_closed_with_its_task() {
     let Some(engine) = Engine::started() else { return };
     let desk = Desk::at(engine.elsewhere(|_| {}), Tenancy::PerTask);
     let task = own("together");
@@ -332,7 +333,7 @@ async fn a_container_is_shared_from_the_first_moment_and_closed_with_its_task() 
 
 /// In a shared container each task has a folder and exports of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_share_files_and_nothing_else() {
+async fn peer_tasks_share_files_and_nothing_else() {
     let Some(engine) = Engine::started() else { return };
     let desk = Desk::at(engine.elsewhere(|_| {}), Tenancy::Shared);
     let one = |command: &str| desk.call_as("one", "terminal", json!({ "command": command }));
@@ -347,7 +348,7 @@ async fn tasks_share_files_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_nobody_uses_is_closed_and_comes_back() {
+async fn peer_a_container_nobody_uses_is_closed_and_comes_back() {
     let Some(engine) = Engine::started() else { return };
     let clock = TestClock::new();
     let desk = Desk::with_clock(
@@ -378,7 +379,7 @@ async fn a_container_nobody_uses_is_closed_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_sees_nothing_of_the_host_and_keeps_to_its_limits() {
+async fn peer_a_container_sees_nothing_of_the_host_and_keeps_to_its_limits() {
     let Some(engine) = Engine::started() else { return };
     let desk = Desk::at(engine.elsewhere(|_| {}), Tenancy::PerTask);
     let secret = engine.folder.path().join("secret");
@@ -404,7 +405,7 @@ async fn a_container_sees_nothing_of_the_host_and_keeps_to_its_limits() {
 
 /// Dangerous commands are nobody's concern in a container, unless it sees a folder of the host.
 #[tokio::test(flavor = "multi_thread")]
-async fn guards_are_skipped_only_where_nothing_can_be_harmed() {
+async fn peer_guards_are_skipped_only_where_nothing_can_be_harmed() {
     let Some(engine) = Engine::started() else { return };
     let command = json!({"command": "mkdir -p /workspace/x && rm -rf /workspace/x && echo ran"});
     let desk = Desk::at(engine.elsewhere(|_| {}), Tenancy::PerTask);
@@ -423,7 +424,7 @@ async fn guards_are_skipped_only_where_nothing_can_be_harmed() {
 
 /// Its Hermes was killed; the next one that asks the engine removes it, and what it kept stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn containers_of_a_killed_program_are_removed_and_their_folders_stay() {
+async fn peer_containers_of_a_killed_program_are_removed_and_their_folders_stay() {
     let Some(engine) = Engine::started() else { return };
     let task = own("orphan");
     let orphan = std::process::Command::new("docker")
@@ -499,7 +500,7 @@ impl Machine {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_tools_work_on_another_machine() {
+async fn peer_all_tools_work_on_another_machine() {
     let Some(machine) = Machine::started() else { return };
     let desk = Desk::at(machine.elsewhere(), Tenancy::Shared);
     let folder = machine.peer.folder.path().join("there").display().to_string();
@@ -512,7 +513,7 @@ async fn all_tools_work_on_another_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_breaks_is_said_and_made_again() {
+async fn peer_a_connection_that_breaks_is_said_and_made_again() {
     let Some(machine) = Machine::started() else { return };
     let desk = Desk::at(machine.elsewhere(), Tenancy::Shared);
     desk.run(&format!("cd {}", machine.peer.folder.path().display())).await;
@@ -536,7 +537,7 @@ async fn a_connection_that_breaks_is_said_and_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_background_process_has_a_terminal_on_another_machine() {
+async fn peer_a_background_process_has_a_terminal_on_another_machine() {
     let Some(machine) = Machine::started() else { return };
     let desk = Desk::at(machine.elsewhere(), Tenancy::Shared);
     let folder = machine.peer.folder.path().display().to_string();
@@ -577,6 +578,7 @@ case "$1 $2" in
     "instance stop") rm "$at/running-$3" 2>/dev/null || { echo "no instance found"; exit 255; } ;;
     "instance list") ls "$at" | grep -o "$3" ;;
     "exec "*)
+        echo >> "$at/round-trips"
         shift; while [ "$1" != bash ]; do last=$1; shift; done
         [ -e "$at/running-${last#instance://}" ] || { echo "FATAL: no instance found"; exit 255; }
         exec "$@" ;;
@@ -635,6 +637,34 @@ async fn one_thread_is_enough() {
     desk.call("write_file", json!({"path": "x", "content": "1\n"})).await;
     assert_eq!(desk.call("read_file", json!({"path": "x"})).await["content"], "     1|1");
     desk.processes.end_all().await;
+    desk.shells.close_all().await;
+}
+
+/// Over a slow link each costs a second or more.
+#[tokio::test]
+async fn file_tools_make_few_round_trips() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = Desk::at(cluster(folder.path()), Tenancy::Shared);
+    let path = folder.path().join("file.txt");
+    std::fs::write(&path, "one\ntwo\n").unwrap();
+    desk.run("cd /tmp").await;
+    desk.call("read_file", json!({"path": "/etc/hostname"})).await;
+    let count = || std::fs::read(folder.path().join("round-trips")).unwrap().len();
+    let patch =
+        format!("*** Begin Patch\n*** Update File: {}\n@@\n-three\n+four\n*** End Patch", path.display());
+    for (tool, arguments, most) in [
+        ("read_file", json!({"path": path}), 1),
+        ("patch", json!({"path": path, "old_string": "two", "new_string": "three"}), 2),
+        ("patch", json!({"patch": patch}), 2),
+        ("write_file", json!({"path": path, "content": "five\n"}), 2),
+        ("write_file", json!({"path": folder.path().join("new/file.txt"), "content": "x\n"}), 2),
+    ] {
+        let before = count();
+        let result = desk.call(tool, arguments).await;
+        assert!(result.get("error").is_none(), "{tool}: {result}");
+        assert!(count() - before <= most, "{tool} took {} round trips", count() - before);
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "five\n");
     desk.shells.close_all().await;
 }
 

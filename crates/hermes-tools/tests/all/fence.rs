@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use hermes_config::Home;
 use hermes_exec::{Sandbox, SandboxMode, SandboxPlaces};
 use hermes_tools::{ApprovalMode, Approvals, FileGuard, FileOptions, Files, Folders, Registry, Yolo};
-use hermes_types::{Answer, Approval, BoxFuture, Cancel, Event, Frontend, Outcome, Question};
+use hermes_types::{Answer, Approval, BoxFuture, Cancel, Event, Frontend, Occasion, Outcome, Question};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,6 +21,7 @@ struct Project {
     root: PathBuf,
     registry: Registry,
     approvals: Arc<Approvals>,
+    folders: Folders,
 }
 
 /// Answers every question the same way, and counts them.
@@ -73,7 +74,8 @@ impl Project {
             .with_sandbox(sandbox)
             .with_approvals(Arc::clone(&approvals));
         let registry = Registry::file_tools(&files);
-        Self { _top: top, root, registry, approvals }
+        let folders = files.folders().clone();
+        Self { _top: top, root, registry, approvals, folders }
     }
 
     fn put(&self, name: &str, text: &str) {
@@ -642,4 +644,23 @@ fn a_key_is_masked_in_every_page_and_every_match() {
         "{}",
         outcome.content
     );
+}
+
+/// Whom a subagent works for decides what it may write, not where it is told to go.
+#[test]
+fn a_subagent_writes_where_its_parent_may_and_nowhere_else() {
+    let project = Project::new();
+    project.folders.place(&"parent".into(), project.root.join("user/other"));
+    for tool in project.registry.tools() {
+        tool.notice(&"child".into(), Occasion::Delegated(&"parent".into()));
+    }
+    project.folders.set(&"child".into(), project.root.join("user/proj"));
+    let write = |path: &str| {
+        let arguments = json!({"path": project.at(path), "content": "x\n"});
+        run(project.registry.find("write_file").unwrap().as_ref(), "child", arguments, &Nobody);
+        project.root.join(path).exists()
+    };
+    assert!(write("user/other/made"));
+    assert!(!write("user/proj/made"), "this is not the parent's project");
+    assert_eq!(project.folders.anchor(&"child".into()), project.root.join("user/other"));
 }

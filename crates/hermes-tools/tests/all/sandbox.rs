@@ -76,7 +76,11 @@ impl Desk {
             secrets: Secrets::Mask,
         };
         let terminal = Terminal::new(options, shells, processes, Arc::clone(&approvals), clock);
-        Sandbox::is_possible().then_some(Self { _top: top, root, terminal, approvals, kept })
+        if !Sandbox::is_possible() {
+            hermes_testkit::peer_is_missing("Landlock");
+            return None;
+        }
+        Some(Self { _top: top, root, terminal, approvals, kept })
     }
 
     async fn run(&self, command: &str, answer: Answer) -> (Value, Vec<Danger>) {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::settings::{
-    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SecuritySettings,
-    TerminalSettings,
+    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SandboxMode,
+    SecuritySettings, TerminalSettings,
 };
 use hermes_config::yaml::{Path as Key, Value};
 use hermes_config::{Config, Home, Management, Surface, set};
@@ -95,6 +95,11 @@ impl Hands {
         processes.report_to(Arc::new(Postbox { wanted, sender }));
         // What a run that was killed left behind is known again, and can be ended. Now, that somebody hears what it says.
         processes.recover();
+        // What a conversation may not read is sent to nobody, also where nothing keeps commands from reading it.
+        let described = TerminalSettings { sandbox: SandboxMode::Auto, ..settings.clone() };
+        let sandbox = fence::sandbox(&described, &shared.user_home, context);
+        let anchor = shared.folder.to_owned();
+        hermes_gateway::refuse_files_by(move |path| sandbox.refuses_reading(&anchor, path).is_some());
         let folders = shared.folders.clone();
         let approvals = approvals(shared, context, config);
         if settings.backend == "local" {

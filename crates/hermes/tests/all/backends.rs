@@ -20,7 +20,9 @@ impl Engine {
         let (Ok(address), Ok(image)) =
             (std::env::var("HERMES_TEST_DOCKER_HOST"), std::env::var("HERMES_TEST_DOCKER_IMAGE"))
         else {
-            println!("skipped: HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)");
+            hermes_testkit::peer_is_missing(
+                "HERMES_TEST_DOCKER_HOST is not set (scripts/peers/docker start)",
+            );
             return None;
         };
         Some(Self { address, image })
@@ -51,7 +53,7 @@ impl Engine {
 }
 
 #[test]
-fn files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts() {
+fn peer_files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts() {
     let Some(engine) = Engine::started() else { return };
     let script = Script::new()
         .reply(Reply::tool("write_file", json!({"path": "/workspace/a.txt", "content": "from the tool\n"})))
@@ -85,7 +87,7 @@ fn files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts() {
 }
 
 #[test]
-fn a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind() {
+fn peer_a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind() {
     let Some(engine) = Engine::started() else { return };
     let script = Script::new()
         .reply(Reply::tool("terminal", json!({"command": "sleep 600"})))

@@ -9,6 +9,8 @@ use hermes_testkit::{ModelServer, Script, TempHome, divisible_group};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::gateway;
+
 const LONG: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -343,4 +345,75 @@ replies:
         }
     }
     assert_eq!(pids, expected, "{listed:#}; alive: {alive:?}");
+}
+
+#[test]
+fn a_program_killed_together_with_its_watchdog_leaves_nothing_behind_after_the_next_start() {
+    let place = Place::new(
+        r#"
+replies:
+  - tool:
+      name: execute_code
+      arguments:
+        code: |
+          import subprocess
+          left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+          open("left.pid", "w").write("%d\n" % left.pid)
+          left.wait()
+  - {text: going on}
+"#,
+        &json!({}),
+    );
+    let mut child = place.say("begin");
+    until("it runs", || pid_in(&place.file("left.pid")).is_some());
+    let left = pid_in(&place.file("left.pid")).unwrap();
+    let watchdog = watchdog_of(&child);
+    kill_process(watchdog, Signal::STOP).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    kill_process(watchdog, Signal::KILL).unwrap();
+    assert!(lives(&left), "nobody is there who could have ended it");
+    let output = place.say("is anything left?").wait_with_output().unwrap();
+    assert!(shown(&output).contains("going on"), "{}", shown(&output));
+    until("it has ended", || !lives(&left));
+}
+
+/// The process that reads what the program writes to its watchdog.
+fn watchdog_of(program: &Child) -> Pid {
+    let links = |folder: String| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| fs::read_link(entry.path()).ok()).collect()
+    };
+    let ours = links(format!("/proc/{}/fd", program.id()));
+    let mut numbers =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let found = numbers.find(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("hermes-guardian")
+            && fs::read_link(format!("/proc/{pid}/fd/3")).is_ok_and(|pipe| ours.contains(&pipe))
+    });
+    Pid::from_raw(found.unwrap().parse().unwrap()).unwrap()
+}
+
+#[test]
+fn background_processes_a_killed_gateway_left_end_when_its_successor_is_stopped() {
+    let script = r#"
+replies:
+  - tool: {name: terminal, arguments: {command: "echo $$ > a.new; mv a.new a.pid; exec sleep 1000", background: true}}
+  - {text: started}
+"#;
+    let place = gateway::Place::with(Script::from_yaml("background", script).unwrap());
+    let running = place.start();
+    let body = json!({"messages": [{"role": "user", "content": "begin"}]}).to_string();
+    assert_eq!(place.request("POST", "/v1/chat/completions", &body).unwrap().0, 200);
+    let file = place.home.join("user/a.pid");
+    until("it runs", || pid_in(&file).is_some());
+    let pid = pid_in(&file).unwrap();
+    running.kill();
+    assert!(lives(&pid), "it was started to run on");
+    let again = place.start();
+    assert!(lives(&pid));
+    again.signal(Signal::TERM);
+    assert_eq!(again.wait(), 0);
+    assert!(!lives(&pid));
 }

@@ -435,8 +435,7 @@ const PEER_SCRIPT: &str = include_str!("../peers/gateway.yaml");
 /// Runs an official client against a gateway, or says why not.
 fn client(program: &Path, installed: &Path, file: &str) {
     if !installed.exists() {
-        assert!(std::env::var_os("CI").is_none(), "{} must be installed on CI", installed.display());
-        println!("skipped: {} is not installed", installed.display());
+        hermes_testkit::peer_is_missing(&format!("{} is not installed", installed.display()));
         return;
     }
     let place = Place::new(PEER_SCRIPT);
@@ -458,13 +457,13 @@ fn client(program: &Path, installed: &Path, file: &str) {
 }
 
 #[test]
-fn openai_python_is_served() {
+fn peer_openai_python_is_served() {
     let python = peers().join("openai-py/bin/python");
     client(&python, &python, "openai_gateway.py");
 }
 
 #[test]
-fn openai_node_is_served() {
+fn peer_openai_node_is_served() {
     client(Path::new("node"), &peers().join("openai-js/node_modules/openai"), "openai_gateway.mjs");
 }
 

@@ -221,6 +221,9 @@ impl House {
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user/danger")).unwrap();
         std::fs::write(home.join("user/report.csv"), "a,b\n1,2\n").unwrap();
+        // A secret that only the description of what conversations may read names.
+        std::fs::create_dir_all(home.join("user/.config/op")).unwrap();
+        std::fs::write(home.join("user/.config/op/vault.csv"), "a,b\n1,2\n").unwrap();
         Self { home, server }
     }
 
@@ -282,7 +285,7 @@ fn script(limit: usize) -> Script {
          "tool": {"name": "terminal", "id": "call_tool", "arguments": {"command": "echo tool-ran"}}},
         {"when": {"user_contains": "a long answer"}, "repeat": "forever", "text": format!("```text\nfirst\n```\n{long}the end")},
         {"when": {"user_contains": "the word is plum"}, "repeat": "forever", "text": "I read about the plum"},
-        {"when": {"user_contains": "the report"}, "repeat": "forever", "text": "Here it is. MEDIA:~/report.csv"},
+        {"when": {"user_contains": "the report"}, "repeat": "forever", "text": "Here it is. MEDIA:~/report.csv MEDIA:~/.config/op/vault.csv"},
         {"when": {"user_contains": "hang about"}, "repeat": "forever", "events": ["headers", "stall"]},
         {"when": {"user_contains": "be quick"}, "repeat": "forever", "text": "quick as can be"},
         {"when": {"user_contains": "remove the folder"},
@@ -330,6 +333,8 @@ fn live(stage: &dyn Stage) {
     until("the file is there", || {
         stage.files().iter().any(|(name, bytes)| name == "report.csv" && bytes == b"a,b\n1,2\n")
     });
+    stage.until_said("File: ~/.config/op/vault.csv");
+    assert!(!stage.files().iter().any(|(name, _)| name == "vault.csv"), "a secret was sent");
 
     stage.says("hang about");
     until("it hangs", || {

@@ -222,10 +222,10 @@ fn a_home_that_is_managed_gets_no_service() {
 }
 
 #[test]
-fn systemd_itself_accepts_the_definition() {
+fn peer_systemd_itself_accepts_the_definition() {
     let analyze = Path::new("/usr/bin/systemd-analyze");
     if !analyze.exists() {
-        println!("skipped: systemd-analyze is not installed (`apt-get install systemd`)");
+        hermes_testkit::peer_is_missing("systemd-analyze is not installed (`apt-get install systemd`)");
         return;
     }
     let place = Place::with_systemd();

@@ -1,20 +1,20 @@
-//! Which Hermes a container belongs to, so that one whose Hermes is gone can be told from one in use.
+//! Which Hermes a container or a run record belongs to, so that one whose Hermes is gone can be told from one in use.
 //!
-//! A container outlives a program that was killed. Its label names that program by machine, number and start; what another
+//! Both outlive a program that was killed. Their label names that program by machine, number and start; what another
 //! machine, or another container's process space, started cannot be judged from here and is left alone.
 
 use crate::remote::fnv;
 use crate::survivor::Survivor;
 
-/// This program, as its containers name it.
-pub(super) fn ourselves() -> String {
+/// Returns the label of this program.
+pub(crate) fn ourselves() -> String {
     let pid = std::process::id();
     let machine = machine().unwrap_or_default();
     format!("{machine}.{pid}.{}", Survivor::start_time(pid).unwrap_or(0))
 }
 
-/// Whether the program a label names is known to be gone.
-pub(super) fn is_gone(label: &str) -> bool {
+/// Returns whether the program a label names is known to be gone.
+pub(crate) fn is_gone(label: &str) -> bool {
     let mut parts = label.trim().split('.');
     let (Some(place), Some(pid), Some(started)) = (parts.next(), parts.next(), parts.next()) else {
         return false;

@@ -1,0 +1,221 @@
+//! A file that lists the commands of this process, for the next start.
+//!
+//! The watchdog process (`guardian.rs`) ends what we were running when we are killed. Where it is killed too, nobody is left
+//! but the next start, which reads this file. One file per process, named by the process; one line per running command with
+//! its mark and, once it is known, its pid. A line is written before the command is started. Nothing is synced: a machine that
+//! goes down takes the commands with it.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::cell::Cell;
+use crate::descent::{is_in_group, own_group, parse};
+use crate::guardian;
+use crate::mark::Mark;
+use crate::owner;
+
+/// Mark, space, pid, line end: all lines have the same length, so that one can be written over another.
+const LINE: usize = 32;
+const GROUP: &str = "group ";
+/// What the names of records end with.
+const ENDING: &str = "-commands";
+/// How often it is looked again for a process that was forked meanwhile.
+const MOST_ROUNDS: usize = 20;
+const LONGEST_RECORD: u64 = 1024 * 1024;
+
+static RECORD: Mutex<RunRecord> =
+    Mutex::new(RunRecord { folder: None, file: None, first_line: 0, lines: Vec::new(), used: None });
+
+struct RunRecord {
+    /// Where files of this kind are; none: nothing is recorded.
+    folder: Option<PathBuf>,
+    /// Made with the first command.
+    file: Option<File>,
+    /// Where the lines begin.
+    first_line: u64,
+    lines: Vec<Option<Mark>>,
+    used: Option<HashMap<u64, usize>>,
+}
+
+/// Records the commands of this process in `folder` from now on. Commands must not be able to write there.
+pub fn record_commands_in(folder: &Path) {
+    let mut record = record();
+    if record.file.is_none() {
+        record.folder = Some(folder.to_owned());
+    }
+}
+
+/// Ends commands of processes that were killed together with their watchdog; returns how many processes were ended. Blocks.
+pub fn end_orphaned_commands(folder: &Path) -> usize {
+    let mut ended = 0;
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let label =
+            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(ENDING));
+        if !label.is_some_and(owner::is_gone) {
+            continue;
+        }
+        ended += Orphans::read(&path).map_or(0, |orphans| orphans.end());
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::debug!(%error, path = %path.display(), "a record of commands could not be removed");
+        }
+    }
+    ended
+}
+
+/// Records a command that is about to be started.
+pub(crate) fn add(mark: Mark) {
+    record().put(mark, 0);
+}
+
+/// Records the pid of a command.
+pub(crate) fn set_pid(mark: Mark, pid: u32) {
+    record().put(mark, pid);
+}
+
+/// Removes a command that has ended, or may go on without us.
+pub(crate) fn remove(mark: Mark) {
+    record().clear(mark);
+}
+
+fn record() -> MutexGuard<'static, RunRecord> {
+    RECORD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RunRecord {
+    fn put(&mut self, mark: Mark, pid: u32) {
+        if self.file.is_none() && !self.create() {
+            return;
+        }
+        let known = self.used.get_or_insert_default().get(&mark.number()).copied();
+        let line = known.unwrap_or_else(|| {
+            let free = self.lines.iter().position(Option::is_none).unwrap_or(self.lines.len());
+            if free == self.lines.len() {
+                self.lines.push(None);
+            }
+            free
+        });
+        if let Some(place) = self.lines.get_mut(line) {
+            *place = Some(mark);
+        }
+        self.used.get_or_insert_default().insert(mark.number(), line);
+        self.write(line, mark.number(), pid);
+    }
+
+    fn clear(&mut self, mark: Mark) {
+        let Some(line) = self.used.get_or_insert_default().remove(&mark.number()) else { return };
+        if let Some(place) = self.lines.get_mut(line) {
+            *place = None;
+        }
+        self.write(line, 0, 0);
+    }
+
+    fn write(&self, line: usize, mark: u64, pid: u32) {
+        let Some(file) = &self.file else { return };
+        let text = format!("{mark:020} {pid:010}\n");
+        debug_assert_eq!(text.len(), LINE);
+        if let Err(error) = file.write_all_at(text.as_bytes(), self.first_line + (line * LINE) as u64) {
+            tracing::debug!(%error, "a command could not be recorded for the next start");
+        }
+    }
+
+    fn create(&mut self) -> bool {
+        let Some(folder) = self.folder.clone() else { return false };
+        let made = self.create_in(&folder);
+        if let Err(error) = &made {
+            tracing::warn!(%error, folder = %folder.display(), "commands cannot be recorded for the next start");
+            self.folder = None;
+        }
+        made.is_ok()
+    }
+
+    fn create_in(&mut self, folder: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let label = owner::ourselves();
+        // The watchdog removes it after us; where it cannot, the next start needs it.
+        guardian::remove_after_us(&folder.join(&label));
+        let path = folder.join(format!("{label}{ENDING}"));
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let head = format!("{GROUP}{}\n", own_group().unwrap_or_default());
+        file.write_all_at(head.as_bytes(), 0)?;
+        self.first_line = head.len() as u64;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+/// What a process that is gone was running.
+#[derive(Debug, PartialEq, Eq)]
+struct Orphans {
+    /// Its control group; processes that were put into another are somebody else's.
+    group: String,
+    commands: Vec<(Mark, u32)>,
+    /// The pid of the process that started them.
+    parent: String,
+}
+
+impl Orphans {
+    fn read(path: &Path) -> Option<Self> {
+        use std::io::Read as _;
+        let mut text = String::new();
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+        file.take(LONGEST_RECORD).read_to_string(&mut text).ok()?;
+        let parent = path.file_name()?.to_str()?.split('.').nth(1)?.to_owned();
+        Self::parse(&text, parent)
+    }
+
+    fn parse(text: &str, parent: String) -> Option<Self> {
+        let (head, rest) = text.split_once('\n')?;
+        let group = head.strip_prefix(GROUP)?.to_owned();
+        let command = |line: &str| {
+            let (mark, pid) = line.split_once(' ')?;
+            Some((Mark::from_number(mark.parse().ok()?)?, pid.parse().ok()?))
+        };
+        Some(Self { group, commands: rest.lines().filter_map(command).collect(), parent })
+    }
+
+    fn end(&self) -> usize {
+        let marks: Vec<Mark> = self.commands.iter().map(|(mark, _)| *mark).collect();
+        let mut ended = 0;
+        if !marks.is_empty() {
+            for _ in 0..MOST_ROUNDS {
+                let found = Mark::carriers_of(&marks, |pid| is_in_group(pid, &self.group));
+                if found.is_empty() {
+                    break;
+                }
+                for pid in found {
+                    ended += usize::from(kill_process(pid, Signal::KILL).is_ok());
+                }
+            }
+        }
+        for pid in self.commands.iter().filter_map(|(_, pid)| parse(&pid.to_string())) {
+            if let Some(cell) = Cell::left_by(&self.parent, pid) {
+                cell.kill();
+            }
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let mark = Mark::new();
+        let text = format!("group /a b\n{:020} {:010}\n{:020} {:010}\nhalf a l", mark.number(), 12, 0, 0);
+        let orphans = Orphans::parse(&text, "7".to_owned()).unwrap();
+        assert_eq!((orphans.group.as_str(), orphans.commands), ("/a b", vec![(mark, 12)]));
+        for other in ["", "x\n", "group"] {
+            assert_eq!(Orphans::parse(other, String::new()), None, "{other}");
+        }
+    }
+}
