@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_testkit::{ModelServer, RecordedRequest, Script, TempHome};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -445,7 +445,7 @@ fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
     window.say("\u{1b}[200~first\rsecond\n/quit\u{1b}[201~ and typod\u{7f}\u{7f}ed");
     window.until_shown("two\r\n");
     let requests = window.server.requests();
-    let sent: Vec<String> = requests.iter().filter_map(|request| request.last_user_text()).collect();
+    let sent: Vec<String> = requests.iter().filter_map(RecordedRequest::last_user_text).collect();
     for expected in [long.trim(), "first\nsecond\n/quit and typed"] {
         assert!(sent.iter().any(|sent| sent == expected), "{expected:?}: {sent:?}");
     }

@@ -61,10 +61,8 @@ impl LineBuffer {
 
     fn push_text(&mut self, byte: u8) -> Typed {
         self.partial.push(byte);
-        match std::str::from_utf8(&self.partial) {
-            Ok(_) => {}
-            Err(error) if error.error_len().is_none() => return Typed::Nothing,
-            Err(_) => {}
+        if std::str::from_utf8(&self.partial).is_err_and(|error| error.error_len().is_none()) {
+            return Typed::Nothing;
         }
         let bytes = std::mem::take(&mut self.partial);
         let text = String::from_utf8_lossy(&bytes).into_owned();
